@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"espalier.dev/espaliertest"
+	"espalier.dev/server/servertest"
 )
 
 // allocated returns the bytes that the process allocates during f.
@@ -27,7 +28,7 @@ func TestAliasBombs(t *testing.T) { //nolint:paralleltest // measures the alloca
 	const yaml, apply = "application/yaml", "application/apply-patch+yaml"
 	for _, r := range []hostileRequest{
 		{name: "custom resource", method: http.MethodPost, path: hostileThings, contentType: yaml},
-		{name: "CRD", method: http.MethodPost, path: crdPath, contentType: yaml},
+		{name: "CRD", method: http.MethodPost, path: servertest.CRDs, contentType: yaml},
 		{name: "built-in kind", method: http.MethodPost, path: "/api/v1/namespaces/default/configmaps", contentType: yaml},
 		{name: "update", method: http.MethodPut, path: "/api/v1/namespaces/default/configmaps/kube-root-ca.crt", contentType: yaml},
 		{name: "review", method: http.MethodPost, path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", contentType: yaml},
@@ -38,7 +39,7 @@ func TestAliasBombs(t *testing.T) { //nolint:paralleltest // measures the alloca
 		{name: "content type in capitals", method: http.MethodPost, path: "/api/v1/namespaces/default/configmaps", contentType: "Application/YAML"},
 		{name: "apply of a custom resource", method: http.MethodPatch, path: hostileThings + "/a?fieldManager=m", contentType: apply},
 		{name: "apply of a built-in kind", method: http.MethodPatch, path: "/api/v1/namespaces/default/configmaps/a?fieldManager=m", contentType: apply},
-		{name: "apply of a CRD", method: http.MethodPatch, path: crdPath + "/a?fieldManager=m", contentType: apply},
+		{name: "apply of a CRD", method: http.MethodPatch, path: servertest.CRDs + "/a?fieldManager=m", contentType: apply},
 		{name: "apply to a scale", method: http.MethodPatch, path: "/apis/apps/v1/namespaces/default/deployments/a/scale?fieldManager=m", contentType: apply},
 	} {
 		r.body, r.code, r.says = bomb, http.StatusBadRequest, "line 2:95: with this alias, the document has more than 3145728 bytes"
@@ -120,7 +121,7 @@ func TestWidePatches(t *testing.T) {
 		}
 		return `{"metadata":{"finalizers":[` + strings.Join(names, ",") + `]}}`
 	}
-	const crd = crdPath + "/things.hostile.example.com"
+	const crd = servertest.CRDs + "/things.hostile.example.com"
 	many := func(path string) string {
 		one := `{"op":"add","path":"` + path + `","value":"1"}`
 		return `[` + strings.Repeat(one+",", 5000) + one + `]`

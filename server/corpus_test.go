@@ -37,6 +37,7 @@ import (
 	"espalier.dev/espaliertest"
 	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
+	"espalier.dev/server/servertest"
 )
 
 // corpusDefinition is a CRD of the corpus, with its objects.
@@ -113,7 +114,7 @@ func TestCorpus(t *testing.T) {
 		})
 		c.usage("and their objects")
 		parallel(wave, func(d *corpusDefinition) {
-			c.want(http.StatusOK, http.MethodDelete, crdPath+"/"+d.name, nil)
+			c.want(http.StatusOK, http.MethodDelete, servertest.CRDs+"/"+d.name, nil)
 		})
 		c.awaitNone()
 		todo = later
@@ -220,8 +221,6 @@ func parallel[T any](list []T, f func(T)) {
 	wg.Wait()
 }
 
-const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-
 type corpusClient struct {
 	*testing.T
 	client *http.Client
@@ -278,13 +277,13 @@ func (c *corpusClient) want(code int, method, path string, obj map[string]any) [
 // define creates a CRD and waits until its names are accepted or rejected. It replaces the
 // CRD's webhook, if any, with the test's own.
 func (c *corpusClient) define(d *corpusDefinition, webhook map[string]any) {
-	if hook, ok := field(d.body, "spec.conversion.webhook"); ok {
+	if hook, ok := servertest.Field(d.body, "spec.conversion.webhook"); ok {
 		hook.(map[string]any)["clientConfig"] = webhook
 	}
-	c.want(http.StatusCreated, http.MethodPost, crdPath, d.body)
+	c.want(http.StatusCreated, http.MethodPost, servertest.CRDs, d.body)
 	var body []byte
 	for range 150 {
-		body = c.want(http.StatusOK, http.MethodGet, crdPath+"/"+d.name, nil)
+		body = c.want(http.StatusOK, http.MethodGet, servertest.CRDs+"/"+d.name, nil)
 		var got api.CustomResourceDefinition
 		if err := json.Unmarshal(body, &got); err != nil {
 			c.Error(err)
@@ -304,7 +303,7 @@ func (c *corpusClient) define(d *corpusDefinition, webhook map[string]any) {
 	}
 	conditions := map[string]any{}
 	_ = json.Unmarshal(body, &conditions)
-	status, _ := field(conditions, "status.conditions")
+	status, _ := servertest.Field(conditions, "status.conditions")
 	c.Errorf("%s is not established: %v", d.file, status)
 }
 
@@ -315,7 +314,7 @@ func (c *corpusClient) awaitNone() {
 		var list struct {
 			Items []struct{ Metadata struct{ Name string } }
 		}
-		if err := json.Unmarshal(c.want(http.StatusOK, http.MethodGet, crdPath+"?limit=5", nil), &list); err != nil {
+		if err := json.Unmarshal(c.want(http.StatusOK, http.MethodGet, servertest.CRDs+"?limit=5", nil), &list); err != nil {
 			c.Fatal(err)
 		}
 		left = nil
@@ -354,7 +353,7 @@ func (c *corpusClient) create(d *corpusDefinition, o corpusObject) {
 		return // the CRD does not serve its version
 	}
 	namespace := "default"
-	if ns, ok := field(o.body, "metadata.namespace"); ok && ns != "" {
+	if ns, ok := servertest.Field(o.body, "metadata.namespace"); ok && ns != "" {
 		namespace = fmt.Sprint(ns)
 	}
 	path := "/apis/" + gvk.GroupVersion().String()
@@ -405,8 +404,8 @@ func (c *corpusClient) create(d *corpusDefinition, o corpusObject) {
 		c.Errorf("%s: %v", o.file, err)
 		return
 	}
-	name, _ := field(got, "metadata.name")
-	if _, named := field(want.Object, "metadata.name"); !named {
+	name, _ := servertest.Field(got, "metadata.name")
+	if _, named := servertest.Field(want.Object, "metadata.name"); !named {
 		delete(got["metadata"].(map[string]any), "name") // the server has made it up
 	}
 	// A status that clients cannot set on creation is defaulted when the object is read.
@@ -419,11 +418,11 @@ func (c *corpusClient) create(d *corpusDefinition, o corpusObject) {
 		c.Errorf("%s: %v", o.file, err)
 		return
 	}
-	if got := plain(got); version.Name() == definition.Storage().Name() && !reflect.DeepEqual(got, plain(stored)) {
-		c.Errorf("%s: the server has made\n%v of it, the engine\n%v", o.file, got, plain(stored))
+	if got := servertest.Plain(got); version.Name() == definition.Storage().Name() && !reflect.DeepEqual(got, servertest.Plain(stored)) {
+		c.Errorf("%s: the server has made\n%v of it, the engine\n%v", o.file, got, servertest.Plain(stored))
 	}
 	// The object can be applied, unless it has unknown fields.
-	applied := plain(want.Object)
+	applied := servertest.Plain(want.Object)
 	applied["metadata"] = map[string]any{"name": name}
 	if code, body := c.do(http.MethodPatch, path+"/"+fmt.Sprint(name)+"?fieldManager=corpus&force=true", applied, "application/apply-patch+yaml"); code != http.StatusOK {
 		c.Errorf("%s: apply: %d %.500s", o.file, code, body)

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"espalier.dev/server/servertest"
 )
 
 // crashCRD is the expected state of a CRD that is created and deleted repeatedly. One
@@ -37,7 +39,7 @@ func (d *crashCRD) deletionSent() bool {
 	return d.deleting || d.unknown && d.tried == 0 && d.value != 0
 }
 
-func (d *crashCRD) path() string { return crdPath + "/" + d.plural + ".crash.example.com" }
+func (d *crashCRD) path() string { return servertest.CRDs + "/" + d.plural + ".crash.example.com" }
 
 func (d *crashCRD) collection() string {
 	return "/apis/crash.example.com/v1/namespaces/default/" + d.plural
@@ -76,7 +78,7 @@ func (c *crash) stepCRD(ctx context.Context, d *crashCRD, i int) bool {
 	case d.deleting:
 		method, body, next = http.MethodGet, nil, d.value
 	case d.value == 0:
-		method, path, want, body = http.MethodPost, crdPath, http.StatusCreated, d.definition(next)
+		method, path, want, body = http.MethodPost, servertest.CRDs, http.StatusCreated, d.definition(next)
 	case i%4 == 3:
 		method, body, next = http.MethodDelete, nil, 0
 		d.life++
@@ -159,9 +161,9 @@ func (c *crash) checkCRD(d *crashCRD) {
 	crd := c.settledCRD(d)
 	value := int64(0)
 	if crd != nil {
-		text, _ := field(crd, "metadata.labels.value")
+		text, _ := servertest.Field(crd, "metadata.labels.value")
 		value, _ = strconv.ParseInt(fmt.Sprint(text), 10, 64)
-		if short, _ := field(crd, "spec.names.shortNames.0"); short != nil && short != fmt.Sprint(d.plural, "v", value) {
+		if short, _ := servertest.Field(crd, "spec.names.shortNames.0"); short != nil && short != fmt.Sprint(d.plural, "v", value) {
 			c.Errorf("%s is half written: %v", d.path(), crd)
 		}
 	}
@@ -176,7 +178,7 @@ func (c *crash) checkCRD(d *crashCRD) {
 		// No object remains for the next CRD of that name.
 		clear(d.objects)
 		value = 1
-		if code, answer, err := c.do(c.Context(), http.MethodPost, crdPath, d.definition(value)); err != nil || code != http.StatusCreated {
+		if code, answer, err := c.do(c.Context(), http.MethodPost, servertest.CRDs, d.definition(value)); err != nil || code != http.StatusCreated {
 			c.Fatal(code, answer, err)
 		}
 	}

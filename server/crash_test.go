@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"espalier.dev/server"
+	"espalier.dev/server/servertest"
 )
 
 // crashingServer is the environment variable with the data directory of the server that
@@ -212,7 +213,7 @@ func (c *crash) do(ctx context.Context, method, path string, obj any) (int, map[
 
 // define creates a CRD.
 func (c *crash) define(plural string) {
-	code, answer, err := c.do(c.Context(), http.MethodPost, crdPath, crashDefinition(plural))
+	code, answer, err := c.do(c.Context(), http.MethodPost, servertest.CRDs, crashDefinition(plural))
 	if err != nil || code != http.StatusCreated {
 		c.Fatal(code, answer, err)
 	}
@@ -283,14 +284,14 @@ func (c *crash) step(ctx context.Context, name string, i int) bool {
 	}
 	c.acknowledged++
 	o.value = next
-	if text, ok := field(answer, "metadata.resourceVersion"); ok && method != http.MethodDelete {
+	if text, ok := servertest.Field(answer, "metadata.resourceVersion"); ok && method != http.MethodDelete {
 		o.version, _ = strconv.ParseUint(fmt.Sprint(text), 10, 64)
 	}
 	return true
 }
 
 func terminating(obj map[string]any) bool {
-	_, ok := field(obj, "metadata.deletionTimestamp")
+	_, ok := servertest.Field(obj, "metadata.deletionTimestamp")
 	return ok
 }
 
@@ -304,13 +305,13 @@ func (c *crash) list(collection string, have map[string]map[string]any) (revisio
 	if err != nil || code != http.StatusOK {
 		c.Fatal(code, list, err)
 	}
-	text, _ := field(list, "metadata.resourceVersion")
+	text, _ := servertest.Field(list, "metadata.resourceVersion")
 	if revision, err = strconv.ParseUint(fmt.Sprint(text), 10, 64); err != nil {
 		c.Error(err)
 	}
 	items, _ := list["items"].([]any)
 	for _, item := range items {
-		name, _ := field(item, "metadata.name")
+		name, _ := servertest.Field(item, "metadata.name")
 		have[collection+"/"+fmt.Sprint(name)] = item.(map[string]any)
 	}
 	return revision
@@ -319,8 +320,8 @@ func (c *crash) list(collection string, have map[string]map[string]any) (revisio
 // check compares the state of the server with the state that its clients expect.
 func (c *crash) check() {
 	crds := map[string]map[string]any{}
-	c.list(crdPath, crds)
-	if crds[crdPath+"/things.crash.example.com"] == nil {
+	c.list(servertest.CRDs, crds)
+	if crds[servertest.CRDs+"/things.crash.example.com"] == nil {
 		c.Error("the CRD is gone")
 	}
 	if len(crds) > 1+len(c.crds) {
@@ -344,9 +345,9 @@ func (c *crash) check() {
 		var value int64
 		var version uint64
 		if item := have[path]; item != nil {
-			text, _ := field(item, "metadata.labels.value")
+			text, _ := servertest.Field(item, "metadata.labels.value")
 			value, _ = strconv.ParseInt(fmt.Sprint(text), 10, 64)
-			text, _ = field(item, "metadata.resourceVersion")
+			text, _ = servertest.Field(item, "metadata.resourceVersion")
 			version, _ = strconv.ParseUint(fmt.Sprint(text), 10, 64)
 			if v, ok := item["value"]; ok && fmt.Sprint(v) != strconv.FormatInt(value, 10) {
 				c.Errorf("%s is half written: %v", path, item)

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"bufio"
@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"espalier.dev/server"
+	"espalier.dev/server/servertest"
 )
 
 const slowThings = "/apis/slow.example.com/v1/namespaces/default/things"
@@ -22,20 +25,20 @@ const slowThings = "/apis/slow.example.com/v1/namespaces/default/things"
 // must not hold the only seat, and must not keep the server from stopping.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
-	o := testOptions(t)
+	o := servertest.Options(t)
 	o.MaxRequestsInFlight, o.MaxMutatingRequestsInFlight = 1, 1
 	o.RequestTimeout = 4 * time.Second
-	s, err := start(t, o)
+	s, err := servertest.TryStart(t, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin := client(t, s, nil)
+	admin := servertest.Client(t, s, nil)
 	things := s.URL() + slowThings
 	create(t, s, admin, "slow.example.com", "Thing", 0)
 	// This is more than a client and the kernel buffer.
 	for i := range 12 {
 		body := fmt.Sprintf(`{"apiVersion":"slow.example.com/v1","kind":"Thing","metadata":{"name":"large-%d"},"spec":{"a":%q}}`, i, strings.Repeat("x", 1<<20))
-		eventually(t, func() error {
+		servertest.Eventually(t, func() error {
 			// On a slow machine, a write can time out and take effect.
 			resp := send(t, admin, http.MethodPost, things, strings.NewReader(body))
 			if resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusConflict {
@@ -46,11 +49,11 @@ func TestSlowClients(t *testing.T) {
 	}
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run("answer "+protocol, func(t *testing.T) {
-			slow := client(t, s, nil)
+			slow := servertest.Client(t, s, nil)
 			transport := slow.Transport.(*http.Transport)
 			transport.ForceAttemptHTTP2, transport.DisableCompression = protocol == "HTTP/2.0", true
 			// On a slow machine, the seat may be free again before it is seen to be taken.
-			eventually(t, func() error {
+			servertest.Eventually(t, func() error {
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, things, nil)
 				if err != nil {
 					t.Fatal(err)
@@ -71,7 +74,7 @@ func TestSlowClients(t *testing.T) {
 				wantBusy(t, busy)
 				return nil
 			})
-			eventually(t, func() error {
+			servertest.Eventually(t, func() error {
 				if resp := send(t, admin, http.MethodGet, things+"/large-0", nil); resp.StatusCode != http.StatusOK {
 					return fmt.Errorf("a read while a client does not read its answer: %d", resp.StatusCode)
 				}
@@ -81,7 +84,7 @@ func TestSlowClients(t *testing.T) {
 	}
 	t.Run("body", func(t *testing.T) {
 		conn := sendHalf(t, s)
-		eventually(t, func() error {
+		servertest.Eventually(t, func() error {
 			if resp := send(t, admin, http.MethodDelete, things+"/large-1", nil); resp.StatusCode == http.StatusTooManyRequests {
 				return fmt.Errorf("a write while a client does not send its request: %d", resp.StatusCode)
 			}
@@ -100,7 +103,7 @@ func TestSlowClients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := client(t, s, nil)
+		c := servertest.Client(t, s, nil)
 		c.Transport.(*http.Transport).ForceAttemptHTTP2 = false
 		send(t, c, http.MethodDelete, things+"/large-2", nil)
 		began := time.Now()
@@ -130,7 +133,7 @@ func TestSlowClients(t *testing.T) {
 
 // sendHalf sends a request over HTTP/1.1 with an incomplete body, and returns when the
 // request holds the seat for writes.
-func sendHalf(t *testing.T, s *Server) net.Conn {
+func sendHalf(t *testing.T, s *server.Server) net.Conn {
 	t.Helper()
 	config, err := s.ClientConfig()
 	if err != nil {
@@ -141,9 +144,9 @@ func sendHalf(t *testing.T, s *Server) net.Conn {
 		t.Fatal(err)
 	}
 	dialer := &tls.Dialer{Config: tlsConfig}
-	admin := client(t, s, nil)
+	admin := servertest.Client(t, s, nil)
 	var conn net.Conn
-	eventually(t, func() error {
+	servertest.Eventually(t, func() error {
 		if conn == nil {
 			if conn, err = dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL(), "https://")); err != nil {
 				t.Fatal(err)

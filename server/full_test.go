@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"errors"
@@ -11,14 +11,16 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"espalier.dev/server"
 	"espalier.dev/server/keys"
+	"espalier.dev/server/servertest"
 )
 
 // fullServer is a server that is restarted while its etcd is full.
 type fullServer struct {
 	*testing.T
-	options *Options
-	*Server
+	options *server.Options
+	*server.Server
 	client *http.Client
 	// stored is the number of config maps.
 	stored int
@@ -34,11 +36,11 @@ const (
 func (f *fullServer) restart() {
 	f.Helper()
 	f.stop()
-	s, err := start(f, f.options)
+	s, err := servertest.TryStart(f, f.options)
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Server, f.client = s, client(f, s, nil)
+	f.Server, f.client = s, servertest.Client(f, s, nil)
 }
 
 func (f *fullServer) stop() {
@@ -56,7 +58,7 @@ func (f *fullServer) stop() {
 // must sends a request.
 func (f *fullServer) must(code int, method, path, body string) string {
 	f.Helper()
-	got, text := exchange(f, f.client, method, f.URL()+path, body)
+	got, text := servertest.Exchange(f, f.client, method, f.URL()+path, body)
 	if got != code {
 		f.Fatalf("%s %s: %d instead of %d: %.1000s", method, path, got, code, text)
 	}
@@ -69,8 +71,8 @@ func (f *fullServer) fill() (message string) {
 	f.Helper()
 	for full := false; !full; {
 		message = f.fillOnce()
-		eventually(f, func() error {
-			code, text := exchange(f, f.client, http.MethodGet, f.URL()+"/readyz/etcd-space", "")
+		servertest.Eventually(f, func() error {
+			code, text := servertest.Exchange(f, f.client, http.MethodGet, f.URL()+"/readyz/etcd-space", "")
 			if full = strings.Contains(text, "All of the space is in use"); !full && code != http.StatusOK {
 				return errNotYet
 			}
@@ -86,12 +88,12 @@ func (f *fullServer) fillOnce() (message string) {
 	value := strings.Repeat("x", 900<<10)
 	for {
 		name := fmt.Sprintf("large-%d", f.stored)
-		code, text := exchange(f, f.client, http.MethodPost, f.URL()+configMaps, `{"metadata":{"name":"`+name+`"},"data":{"x":"`+value+`"}}`)
+		code, text := servertest.Exchange(f, f.client, http.MethodPost, f.URL()+configMaps, `{"metadata":{"name":"`+name+`"},"data":{"x":"`+value+`"}}`)
 		switch code {
 		case http.StatusCreated:
 			f.stored++
 		case http.StatusInsufficientStorage:
-			if got, _ := exchange(f, f.client, http.MethodGet, f.URL()+configMaps+"/"+name, ""); got == http.StatusOK {
+			if got, _ := servertest.Exchange(f, f.client, http.MethodGet, f.URL()+configMaps+"/"+name, ""); got == http.StatusOK {
 				f.stored++ // it was the one that reached the quota
 			}
 			return text
@@ -124,8 +126,8 @@ func (f *fullServer) isFull() {
 // hasSpace waits until writes are accepted.
 func (f *fullServer) hasSpace() {
 	f.Helper()
-	eventually(f, func() error {
-		code, text := exchange(f, f.client, http.MethodPatch, f.URL()+small, `{"data":{"a":"`+fmt.Sprint(f.stored)+`"}}`)
+	servertest.Eventually(f, func() error {
+		code, text := servertest.Exchange(f, f.client, http.MethodPatch, f.URL()+small, `{"data":{"a":"`+fmt.Sprint(f.stored)+`"}}`)
 		if code != http.StatusOK {
 			return fmt.Errorf("%d: %s", code, text)
 		}
@@ -154,7 +156,7 @@ func (f *fullServer) forget() {
 		keys.NewRoot(f.options.EtcdPrefix).Semantics(), "espalier.dev/fences/",
 		"/registry/services/specs/default/kubernetes", "/registry/namespaces/kube-public", "/registry/clusterroles/view",
 	} {
-		if _, err := f.db.client.Delete(f.Context(), key, clientv3.WithPrefix()); err != nil {
+		if _, err := servertest.Etcd(f, f.options).Delete(f.Context(), key, clientv3.WithPrefix()); err != nil {
 			f.Fatal(err)
 		}
 	}
@@ -164,23 +166,23 @@ func (f *fullServer) forget() {
 func (f *fullServer) remembers() {
 	f.Helper()
 	for _, path := range []string{"/api/v1/namespaces/default/services/kubernetes", "/api/v1/namespaces/kube-public", "/apis/rbac.authorization.k8s.io/v1/clusterroles/view"} {
-		eventually(f, func() error {
-			if code, text := exchange(f, f.client, http.MethodGet, f.URL()+path, ""); code != http.StatusOK {
+		servertest.Eventually(f, func() error {
+			if code, text := servertest.Exchange(f, f.client, http.MethodGet, f.URL()+path, ""); code != http.StatusOK {
 				return fmt.Errorf("GET %s: %d: %s", path, code, text)
 			}
 			return nil
 		})
 	}
-	eventually(f, func() error {
+	servertest.Eventually(f, func() error {
 		key := keys.NewRoot(f.options.EtcdPrefix).Semantics()
-		if resp, err := f.db.client.Get(f.Context(), key); err != nil || len(resp.Kvs) != 1 {
+		if resp, err := servertest.Etcd(f, f.options).Get(f.Context(), key); err != nil || len(resp.Kvs) != 1 {
 			return errors.Join(errNotYet, err)
 		}
 		return nil
 	})
 	const things = "/apis/full.example.com/v1/things"
-	eventually(f, func() error { // the CRD has its fence again
-		code, text := exchange(f, f.client, http.MethodPost, f.URL()+things, `{"apiVersion":"full.example.com/v1","kind":"Thing","metadata":{"name":"b"}}`)
+	servertest.Eventually(f, func() error { // the CRD has its fence again
+		code, text := servertest.Exchange(f, f.client, http.MethodPost, f.URL()+things, `{"apiVersion":"full.example.com/v1","kind":"Thing","metadata":{"name":"b"}}`)
 		if code != http.StatusCreated {
 			return fmt.Errorf("create: %d: %s", code, text)
 		}
@@ -191,14 +193,14 @@ func (f *fullServer) remembers() {
 }
 
 // newFullServer starts a server with some objects.
-func newFullServer(t *testing.T, o *Options) *fullServer {
+func newFullServer(t *testing.T, o *server.Options) *fullServer {
 	t.Helper()
 	o.DisableAdmissionPlugins = []string{"ServiceAccount"}
 	f := &fullServer{T: t, options: o}
 	t.Cleanup(f.stop)
 	f.restart()
 	f.must(http.StatusCreated, http.MethodPost, configMaps, `{"metadata":{"name":"small"}}`)
-	f.must(http.StatusCreated, http.MethodPost, crdsPath, sharedCRD("full.example.com"))
+	f.must(http.StatusCreated, http.MethodPost, servertest.CRDs, servertest.ThingCRD("full.example.com"))
 	f.must(http.StatusCreated, http.MethodPost, "/apis/full.example.com/v1/things", `{"apiVersion":"full.example.com/v1","kind":"Thing","metadata":{"name":"a"}}`)
 	return f
 }
@@ -208,7 +210,7 @@ func newFullServer(t *testing.T, o *Options) *fullServer {
 // raised.
 func TestFull(t *testing.T) {
 	t.Parallel()
-	o := testOptions(t)
+	o := servertest.Options(t)
 	o.EtcdQuota = 16 << 20
 	f := newFullServer(t, o)
 	message := f.fill()
@@ -244,12 +246,12 @@ func TestFull(t *testing.T) {
 	f.deleteSome(5)
 	f.hasSpace()
 	f.must(http.StatusOK, http.MethodPatch, "/apis/full.example.com/v1/things/a", `{"metadata":{"finalizers":["example.com/wait"]}}`)
-	f.must(http.StatusOK, http.MethodDelete, crdsPath+"/things.full.example.com", "")
+	f.must(http.StatusOK, http.MethodDelete, servertest.CRDs+"/things.full.example.com", "")
 	f.fill()
 	f.restart()
 	f.must(http.StatusOK, http.MethodPatch, "/apis/full.example.com/v1/things/a", `{"metadata":{"finalizers":null}}`)
-	eventually(t, func() error {
-		if code, _ := exchange(f, f.client, http.MethodGet, f.URL()+crdsPath+"/things.full.example.com", ""); code != http.StatusNotFound {
+	servertest.Eventually(t, func() error {
+		if code, _ := servertest.Exchange(f, f.client, http.MethodGet, f.URL()+servertest.CRDs+"/things.full.example.com", ""); code != http.StatusNotFound {
 			return errNotYet
 		}
 		return nil
@@ -260,9 +262,9 @@ func TestFull(t *testing.T) {
 // administrator clears it.
 func TestFullExternal(t *testing.T) {
 	t.Parallel()
-	urls := startCluster(t)
-	o := shareEtcd(t, urls)
-	o.podQuarantine = time.Hour
+	urls := servertest.Members(t)
+	o := servertest.ShareEtcd(t, urls)
+	o.SetPodQuarantine(time.Hour)
 	f := newFullServer(t, o)
 	admin, err := clientv3.New(clientv3.Config{Endpoints: urls})
 	if err != nil {
@@ -286,12 +288,12 @@ func TestFullExternal(t *testing.T) {
 		t.Errorf("the advice is not for an external etcd: %s", message)
 	}
 	f.isFull()
-	f.options.podQuarantine = 100 * time.Millisecond
+	f.options.SetPodQuarantine(100 * time.Millisecond)
 	f.restart()
 	f.isFull()
 	// A pod without a node goes, although its phase cannot be written.
-	eventually(t, func() error {
-		if code, text := exchange(f, f.client, http.MethodGet, f.URL()+lost, ""); code != http.StatusNotFound {
+	servertest.Eventually(t, func() error {
+		if code, text := servertest.Exchange(f, f.client, http.MethodGet, f.URL()+lost, ""); code != http.StatusNotFound {
 			return fmt.Errorf("the pod is not deleted: %d: %s", code, text)
 		}
 		return nil
@@ -302,7 +304,7 @@ func TestFullExternal(t *testing.T) {
 	alarm(pb.AlarmRequest_DEACTIVATE)
 	f.hasSpace()
 	f.remembers()
-	eventually(t, func() error {
+	servertest.Eventually(t, func() error {
 		if resp, err := admin.Get(t.Context(), "espalier.dev/servers/", clientv3.WithPrefix()); err != nil || len(resp.Kvs) != 1 {
 			return fmt.Errorf("the server is not registered: %w", errors.Join(errNotYet, err))
 		}

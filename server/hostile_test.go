@@ -24,6 +24,7 @@ import (
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd/etcdtest"
+	"espalier.dev/server/servertest"
 )
 
 // TestHostile sends malformed and malicious requests. Each must get a response that explains
@@ -44,7 +45,7 @@ func TestHostile(t *testing.T) {
 			}
 			s := espaliertest.Start(t, espaliertest.WithSemantics(sem), espaliertest.WithFlags("--etcd-servers", etcd.Endpoints()[0]))
 			h := newHostile(t, s)
-			h.send(hostileRequest{method: http.MethodPost, path: crdPath, body: hostileDefinition, code: http.StatusCreated})
+			h.send(hostileRequest{method: http.MethodPost, path: servertest.CRDs, body: hostileDefinition, code: http.StatusCreated})
 			h.send(hostileRequest{method: http.MethodPost, path: hostileThings, body: hostileThing("seen", `"spec":{}`), code: http.StatusCreated})
 			storm := func() {
 				for _, r := range hostileRequests() {
@@ -54,7 +55,7 @@ func TestHostile(t *testing.T) {
 				h.slow(s)
 			}
 			storm() // allocate what is allocated once per process
-			goroutines, memory := settled()
+			goroutines, memory := servertest.Settled()
 			for range 2 {
 				storm()
 			}
@@ -121,7 +122,7 @@ func hostileRequests() []hostileRequest {
 		{name: "a body of 4 MB", method: post, path: hostileThings, body: hostileThing("a", `"spec":{"a":"`+huge+`"}`), code: 413},
 		{name: "an update of 4 MB", method: put, path: seen, body: hostileThing("seen", `"spec":{"a":"`+huge+`"}`), code: 413},
 		{name: "a patch of 4 MB", method: patch, path: seen, contentType: mergePatch, body: `{"spec":{"a":"` + huge + `"}}`, code: 413},
-		{name: "a definition of 4 MB", method: post, path: crdPath, body: huge, code: 413},
+		{name: "a definition of 4 MB", method: post, path: servertest.CRDs, body: huge, code: 413},
 
 		{name: "nothing", method: post, path: hostileThings, code: 400},
 		{name: "no JSON", method: post, path: hostileThings, body: "nonsense", code: 400},
@@ -136,8 +137,8 @@ func hostileRequests() []hostileRequest {
 		{name: "broken YAML", method: post, path: hostileThings, contentType: "application/yaml", body: "a: [1\nb: {", code: 400},
 		{name: "a YAML bomb", method: post, path: hostileThings, contentType: "application/yaml", body: bomb, code: 400},
 		{name: "a number too large", method: post, path: hostileThings, body: hostileThing("a", `"spec":{"a":1e999}`), code: 400},
-		{name: "a definition without sense", method: post, path: crdPath, body: `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","spec":[]}`, code: 400},
-		{name: "a definition without anything", method: post, path: crdPath, body: `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition"}`, code: 422},
+		{name: "a definition without sense", method: post, path: servertest.CRDs, body: `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","spec":[]}`, code: 400},
+		{name: "a definition without anything", method: post, path: servertest.CRDs, body: `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition"}`, code: 422},
 		{name: "a broken patch", method: patch, path: seen, contentType: mergePatch, body: `{`, code: 400},
 		{name: "a JSON patch that is none", method: patch, path: seen, contentType: jsonPatch, body: `{"a":1}`, code: 400},
 		{name: "a JSON patch of what is not there", method: patch, path: seen, contentType: jsonPatch, body: `[{"op":"replace","path":"/spec/no/where","value":1}]`, code: 422},
@@ -194,7 +195,7 @@ func hostileRequests() []hostileRequest {
 		{name: "a namespace that is a path", method: get, path: "/apis/hostile.example.com/v1/namespaces/..%2f..%2fsecrets/things/x", code: 404},
 		{name: "a long name", method: post, path: hostileThings, body: hostileThing(strings.Repeat("a", 5000), `"spec":{}`), code: 422},
 		{name: "an empty name", method: post, path: hostileThings, body: hostileThing("", `"spec":{}`), code: 422},
-		{name: "a definition whose name is a path", method: post, path: crdPath, body: strings.Replace(hostileDefinition, "things.hostile", "../things.hostile", 1), code: 422},
+		{name: "a definition whose name is a path", method: post, path: servertest.CRDs, body: strings.Replace(hostileDefinition, "things.hostile", "../things.hostile", 1), code: 422},
 
 		{name: "a huge label", method: post, path: hostileThings, body: strings.Replace(hostileThing("a", `"spec":{}`), `"name"`, `"labels":{"a":"`+strings.Repeat("x", 100_000)+`"},"name"`, 1), code: 422, says: "metadata.labels"},
 		{name: "huge annotations", method: post, path: hostileThings, body: strings.Replace(hostileThing("a", `"spec":{}`), `"name"`, `"annotations":{"a":"`+strings.Repeat("x", 300_000)+`"},"name"`, 1), code: 422, says: "metadata.annotations"},
@@ -322,30 +323,13 @@ func (h *hostile) slow(s *espaliertest.Server) {
 	}
 }
 
-// settled returns the number of goroutines and the memory in use when the process is idle.
-func settled() (goroutines int, memory uint64) {
-	for range 20 {
-		time.Sleep(50 * time.Millisecond)
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		if n := runtime.NumGoroutine(); goroutines == 0 || n < goroutines {
-			goroutines = n
-		}
-		if memory == 0 || m.HeapAlloc < memory {
-			memory = m.HeapAlloc
-		}
-	}
-	return goroutines, memory
-}
-
 // settle waits until the resources of a storm are released.
 func (h *hostile) settle(goroutines int, memory uint64) {
 	var n int
 	var m uint64
 	for range 20 {
 		// Some goroutines come and go.
-		if n, m = settled(); n <= goroutines+10 && m < memory+memory/2+32<<20 {
+		if n, m = servertest.Settled(); n <= goroutines+10 && m < memory+memory/2+32<<20 {
 			return
 		}
 	}

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"bytes"
@@ -23,7 +23,16 @@ import (
 
 	"espalier.dev/server/etcd/kine"
 	"espalier.dev/server/etcd/kine/kinetest"
+	"espalier.dev/server/servertest"
 )
+
+// kineThings is the path of the objects of the tests.
+const kineThings = "/apis/kine.example.com/v1/things"
+
+// kineThing returns an object.
+func kineThing(name, extra string) string {
+	return fmt.Sprintf(`{"apiVersion":"kine.example.com/v1","kind":"Thing","metadata":{"name":%q%s}}`, name, extra)
+}
 
 // kineBackend is something that behaves like kine.
 type kineBackend struct {
@@ -74,9 +83,9 @@ func TestKineLimits(t *testing.T) {
 func TestKineLost(t *testing.T) {
 	t.Parallel()
 	b := kinetest.Start(t)
-	o := shareEtcd(t, []string{b.URL})
+	o := servertest.ShareEtcd(t, []string{b.URL})
 	o.ServerLease = 3 * time.Second
-	s, err := start(t, o)
+	s, err := servertest.TryStart(t, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +136,7 @@ func freeAddress(t *testing.T) string {
 // listening waits until something listens on an address.
 func listening(t *testing.T, address string) {
 	t.Helper()
-	eventually(t, func() error {
+	servertest.Eventually(t, func() error {
 		conn, err := net.DialTimeout("tcp", address, time.Second)
 		if err == nil {
 			err = conn.Close()
@@ -203,7 +212,7 @@ func startPostgres(t *testing.T) (dsn string, query func(string)) {
 			t.Fatalf("psql: %v\n%s", err, out)
 		}
 	}
-	eventually(t, func() error {
+	servertest.Eventually(t, func() error {
 		return command("psql", "-h", host, "-p", port, "-U", "espalier", "-d", "postgres", "-c", "SELECT 1").Run()
 	})
 	return (&url.URL{Scheme: "postgres", User: url.User("espalier"), Host: address, Path: "/kubernetes", RawQuery: "sslmode=disable"}).String(), query
@@ -217,7 +226,7 @@ type kineEvents struct {
 
 // watchThings watches objects from a revision until the test ends. A watch that ends is
 // continued from the last event.
-func watchThings(t *testing.T, e *encryptedServer, from string) *kineEvents {
+func watchThings(t *testing.T, e *servertest.Running, from string) *kineEvents {
 	k := &kineEvents{}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -225,8 +234,8 @@ func watchThings(t *testing.T, e *encryptedServer, from string) *kineEvents {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, e.URL()+secretThings+"?watch=1&resourceVersion="+from, nil)
-			resp, err := e.client.Do(req)
+			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, e.URL()+kineThings+"?watch=1&resourceVersion="+from, nil)
+			resp, err := e.Client.Do(req)
 			if err != nil {
 				return // the server has stopped
 			}
@@ -254,7 +263,7 @@ func watchThings(t *testing.T, e *encryptedServer, from string) *kineEvents {
 // await waits for an event, and checks that the revisions of all events increase.
 func (k *kineEvents) await(t *testing.T, event string) {
 	t.Helper()
-	eventually(t, func() error {
+	servertest.Eventually(t, func() error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		last := int64(0)
@@ -287,20 +296,20 @@ func versionOf(t *testing.T, text string) string {
 // testKine uses kine as the storage: CRDs and objects are created, read, listed, watched,
 // changed and deleted, kine and the server are restarted, and a second server is rejected.
 func testKine(t *testing.T, b *kineBackend) {
-	o := shareEtcd(t, []string{b.url})
-	s, err := start(t, o)
+	o := servertest.ShareEtcd(t, []string{b.url})
+	s, err := servertest.TryStart(t, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &encryptedServer{T: t, Server: s, client: client(t, s, nil)}
-	e.establish()
-	eventually(t, func() error {
-		if !isEstablished(t, s, e.client, "things.secret.example.com") {
+	e := servertest.Use(t, s, o)
+	e.Must(http.StatusCreated, http.MethodPost, servertest.CRDs, servertest.ThingCRD("kine.example.com"))
+	servertest.Eventually(t, func() error {
+		if !servertest.IsEstablished(t, s, e.Client, "things.kine.example.com") {
 			return errors.New("not established")
 		}
 		return nil
 	})
-	oldest := versionOf(t, e.must(http.StatusOK, http.MethodGet, secretThings, ""))
+	oldest := versionOf(t, e.Must(http.StatusOK, http.MethodGet, kineThings, ""))
 	events := watchThings(t, e, oldest)
 
 	// Each client reads its own writes, although the server reads from memory.
@@ -309,13 +318,13 @@ func testKine(t *testing.T, b *kineBackend) {
 		clients.Go(func() {
 			for i := range 15 {
 				name := fmt.Sprintf("c%d-%02d", c, i)
-				if code, text := exchange(t, e.client, http.MethodPost, e.URL()+secretThings, secretThing(name, "")); code != http.StatusCreated {
+				if code, text := servertest.Exchange(t, e.Client, http.MethodPost, e.URL()+kineThings, kineThing(name, "")); code != http.StatusCreated {
 					t.Errorf("create %s: %d %s", name, code, text)
 				}
-				if code, text := exchange(t, e.client, http.MethodGet, e.URL()+secretThings+"/"+name, ""); code != http.StatusOK {
+				if code, text := servertest.Exchange(t, e.Client, http.MethodGet, e.URL()+kineThings+"/"+name, ""); code != http.StatusOK {
 					t.Errorf("read %s: %d %s", name, code, text)
 				}
-				if code, text := exchange(t, e.client, http.MethodGet, e.URL()+secretThings+"?fieldSelector=metadata.name%3D"+name, ""); code != http.StatusOK || !strings.Contains(text, `"`+name+`"`) {
+				if code, text := servertest.Exchange(t, e.Client, http.MethodGet, e.URL()+kineThings+"?fieldSelector=metadata.name%3D"+name, ""); code != http.StatusOK || !strings.Contains(text, `"`+name+`"`) {
 					t.Errorf("list %s: %d %s", name, code, text)
 				}
 			}
@@ -328,82 +337,82 @@ func testKine(t *testing.T, b *kineBackend) {
 		}
 	}
 
-	e.must(http.StatusConflict, http.MethodPost, secretThings, secretThing("c0-01", ""))
-	object := e.must(http.StatusOK, http.MethodGet, secretThings+"/c0-02", "")
-	changed := e.must(http.StatusOK, http.MethodPut, secretThings+"/c0-02", strings.Replace(object, `"name"`, `"labels":{"a":"b"},"name"`, 1))
-	e.must(http.StatusConflict, http.MethodPut, secretThings+"/c0-02", object)
-	if got := e.must(http.StatusOK, http.MethodGet, secretThings+"/c0-02", ""); versionOf(t, got) != versionOf(t, changed) {
+	e.Must(http.StatusConflict, http.MethodPost, kineThings, kineThing("c0-01", ""))
+	object := e.Must(http.StatusOK, http.MethodGet, kineThings+"/c0-02", "")
+	changed := e.Must(http.StatusOK, http.MethodPut, kineThings+"/c0-02", strings.Replace(object, `"name"`, `"labels":{"a":"b"},"name"`, 1))
+	e.Must(http.StatusConflict, http.MethodPut, kineThings+"/c0-02", object)
+	if got := e.Must(http.StatusOK, http.MethodGet, kineThings+"/c0-02", ""); versionOf(t, got) != versionOf(t, changed) {
 		t.Errorf("%s instead of %s", got, changed)
 	}
 	events.await(t, "MODIFIED c0-02")
-	e.must(http.StatusOK, http.MethodDelete, secretThings+"/c0-03", "")
-	e.must(http.StatusNotFound, http.MethodDelete, secretThings+"/c0-03", "")
-	e.must(http.StatusCreated, http.MethodPost, secretThings, secretThing("c0-03", ""))
+	e.Must(http.StatusOK, http.MethodDelete, kineThings+"/c0-03", "")
+	e.Must(http.StatusNotFound, http.MethodDelete, kineThings+"/c0-03", "")
+	e.Must(http.StatusCreated, http.MethodPost, kineThings, kineThing("c0-03", ""))
 	events.await(t, "DELETED c0-03")
-	e.must(http.StatusCreated, http.MethodPost, secretThings, secretThing("kept", `,"finalizers":["example.com/f"]`))
-	e.must(http.StatusOK, http.MethodDelete, secretThings+"/kept", "")
-	e.must(http.StatusOK, http.MethodGet, secretThings+"/kept", "")
-	if text := e.must(http.StatusOK, http.MethodGet, secretThings+"?labelSelector=a%3Db", ""); strings.Count(text, `"kind":"Thing"`) != 1 {
+	e.Must(http.StatusCreated, http.MethodPost, kineThings, kineThing("kept", `,"finalizers":["example.com/f"]`))
+	e.Must(http.StatusOK, http.MethodDelete, kineThings+"/kept", "")
+	e.Must(http.StatusOK, http.MethodGet, kineThings+"/kept", "")
+	if text := e.Must(http.StatusOK, http.MethodGet, kineThings+"?labelSelector=a%3Db", ""); strings.Count(text, `"kind":"Thing"`) != 1 {
 		t.Error(text)
 	}
 	kinePages(t, e)
 
 	// A second server is rejected, and leaves the first one alone.
-	other := shareEtcd(t, []string{b.url})
-	if _, err := start(t, other); !errors.Is(err, kine.ErrTaken) {
+	other := servertest.ShareEtcd(t, []string{b.url})
+	if _, err := servertest.TryStart(t, other); !errors.Is(err, kine.ErrTaken) {
 		t.Errorf("a second server: %v", err)
 	}
 	// Data below another prefix is other data.
 	other.EtcdPrefix = "/other"
-	if second, err := start(t, other); err != nil {
+	if second, err := servertest.TryStart(t, other); err != nil {
 		t.Error(err)
 	} else if err := second.Stop(); err != nil {
 		t.Error(err)
 	}
 
 	if b.compact != nil {
-		now, err := strconv.ParseInt(versionOf(t, e.must(http.StatusOK, http.MethodGet, secretThings, "")), 10, 64)
+		now, err := strconv.ParseInt(versionOf(t, e.Must(http.StatusOK, http.MethodGet, kineThings, "")), 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
 		b.compact(now)
-		e.must(http.StatusCreated, http.MethodPost, secretThings, secretThing("after-compaction", ""))
+		e.Must(http.StatusCreated, http.MethodPost, kineThings, kineThing("after-compaction", ""))
 		events.await(t, "ADDED after-compaction")
 	}
 
 	b.restart()
-	eventually(t, func() error {
-		if code, text := exchange(t, e.client, http.MethodPost, e.URL()+secretThings, secretThing("after-restart", "")); code != http.StatusCreated && code != http.StatusConflict {
+	servertest.Eventually(t, func() error {
+		if code, text := servertest.Exchange(t, e.Client, http.MethodPost, e.URL()+kineThings, kineThing("after-restart", "")); code != http.StatusCreated && code != http.StatusConflict {
 			return errors.New(text)
 		}
 		return nil
 	})
 	events.await(t, "ADDED after-restart")
-	before := e.must(http.StatusOK, http.MethodGet, secretThings, "")
+	before := e.Must(http.StatusOK, http.MethodGet, kineThings, "")
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
 
 	// The registration of the first server is gone, so one in another directory can start.
-	e = startEncrypted(t, shareEtcd(t, []string{b.url}))
-	after := e.must(http.StatusOK, http.MethodGet, secretThings, "")
+	e = servertest.Run(t, servertest.ShareEtcd(t, []string{b.url}))
+	after := e.Must(http.StatusOK, http.MethodGet, kineThings, "")
 	if want := strings.Count(before, `"kind":"Thing"`); strings.Count(after, `"kind":"Thing"`) != want || want < 61 {
 		t.Errorf("%d objects before the restart of the server, then %s", want, after)
 	}
-	e.must(http.StatusOK, http.MethodDelete, crdsPath+"/things.secret.example.com", "")
-	if code, text := exchange(t, e.client, http.MethodPost, e.URL()+secretThings, secretThing("late", "")); code != http.StatusForbidden && code != http.StatusMethodNotAllowed {
+	e.Must(http.StatusOK, http.MethodDelete, servertest.CRDs+"/things.kine.example.com", "")
+	if code, text := servertest.Exchange(t, e.Client, http.MethodPost, e.URL()+kineThings, kineThing("late", "")); code != http.StatusForbidden && code != http.StatusMethodNotAllowed {
 		t.Errorf("create an object of a CRD that is being deleted: %d %s", code, text)
 	}
-	eventually(t, func() error {
-		object = e.must(http.StatusOK, http.MethodGet, secretThings+"/kept", "")
-		code, text := exchange(t, e.client, http.MethodPut, e.URL()+secretThings+"/kept", strings.Replace(object, `"example.com/f"`, "", 1))
+	servertest.Eventually(t, func() error {
+		object = e.Must(http.StatusOK, http.MethodGet, kineThings+"/kept", "")
+		code, text := servertest.Exchange(t, e.Client, http.MethodPut, e.URL()+kineThings+"/kept", strings.Replace(object, `"example.com/f"`, "", 1))
 		if code != http.StatusOK {
 			return errors.New(text)
 		}
 		return nil
 	})
-	eventually(t, func() error {
-		if code, text := get(t, e.Server, e.client, crdsPath+"/things.secret.example.com"); code != http.StatusNotFound {
+	servertest.Eventually(t, func() error {
+		if code, text := servertest.Get(t, e.Server, e.Client, servertest.CRDs+"/things.kine.example.com"); code != http.StatusNotFound {
 			return errors.New(text)
 		}
 		return nil
@@ -411,11 +420,11 @@ func testKine(t *testing.T, b *kineBackend) {
 }
 
 // kinePages reads a list in pages while it changes.
-func kinePages(t *testing.T, e *encryptedServer) {
+func kinePages(t *testing.T, e *servertest.Running) {
 	t.Helper()
 	var names []string
 	for token, page := "", 0; page == 0 || token != ""; page++ {
-		text := e.must(http.StatusOK, http.MethodGet, secretThings+"?limit=7&continue="+url.QueryEscape(token), "")
+		text := e.Must(http.StatusOK, http.MethodGet, kineThings+"?limit=7&continue="+url.QueryEscape(token), "")
 		var list struct {
 			Metadata struct{ Continue string }
 			Items    []struct{ Metadata struct{ Name string } }
@@ -427,7 +436,7 @@ func kinePages(t *testing.T, e *encryptedServer) {
 			names = append(names, item.Metadata.Name)
 		}
 		token = list.Metadata.Continue
-		e.must(http.StatusCreated, http.MethodPost, secretThings, secretThing(fmt.Sprint("page", page), ""))
+		e.Must(http.StatusCreated, http.MethodPost, kineThings, kineThing(fmt.Sprint("page", page), ""))
 	}
 	if want := 61; len(names) != want || !slices.IsSorted(names) || strings.Contains(strings.Join(names, " "), "page") {
 		t.Errorf("%d names instead of %d: %q", len(names), want, names)

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"context"
@@ -18,10 +18,9 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"espalier.dev/server"
+	"espalier.dev/server/servertest"
 )
-
-const crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 // send sends a request and returns the response without its body.
 func send(t testing.TB, c *http.Client, method, url string, body io.Reader) *http.Response {
@@ -55,38 +54,38 @@ func wantBusy(t testing.TB, resp *http.Response) {
 // TestMutatingLimit holds the only seat for writes with a request whose body does not end.
 func TestMutatingLimit(t *testing.T) {
 	t.Parallel()
-	o := testOptions(t)
+	o := servertest.Options(t)
 	o.MaxMutatingRequestsInFlight = 1
-	s := startServer(t, o)
-	admin, loopback := client(t, s, nil), client(t, s, s.api.LoopbackClientConfig)
+	s := servertest.Start(t, o)
+	admin, loopback := servertest.Client(t, s, nil), servertest.Client(t, s, s.Loopback())
 
 	body, end := io.Pipe()
 	held := make(chan *http.Response, 1)
 	go func() {
 		defer close(held)
-		held <- send(t, client(t, s, nil), http.MethodPost, s.URL()+crdsPath, body)
+		held <- send(t, servertest.Client(t, s, nil), http.MethodPost, s.URL()+servertest.CRDs, body)
 	}()
 	// So much of the body is only read when the request holds the seat.
-	if _, err := end.Write([]byte(strings.Repeat(" ", maxRequestBody*2/3))); err != nil {
+	if _, err := end.Write([]byte(strings.Repeat(" ", server.MaxRequestBody*2/3))); err != nil {
 		t.Fatal(err)
 	}
 	broken := func() io.Reader { return strings.NewReader("{}") }
-	eventually(t, func() error {
-		resp := send(t, admin, http.MethodPost, s.URL()+crdsPath, broken())
+	servertest.Eventually(t, func() error {
+		resp := send(t, admin, http.MethodPost, s.URL()+servertest.CRDs, broken())
 		if resp.StatusCode != http.StatusTooManyRequests {
 			return fmt.Errorf("a second write: %d", resp.StatusCode)
 		}
 		wantBusy(t, resp)
 		return nil
 	})
-	if resp := send(t, admin, http.MethodGet, s.URL()+crdsPath, nil); resp.StatusCode != http.StatusOK {
+	if resp := send(t, admin, http.MethodGet, s.URL()+servertest.CRDs, nil); resp.StatusCode != http.StatusOK {
 		t.Errorf("a read: %d", resp.StatusCode)
 	}
-	if resp := send(t, loopback, http.MethodPost, s.URL()+crdsPath, broken()); resp.StatusCode == http.StatusTooManyRequests {
+	if resp := send(t, loopback, http.MethodPost, s.URL()+servertest.CRDs, broken()); resp.StatusCode == http.StatusTooManyRequests {
 		t.Error("the server's own client is limited")
 	}
-	for _, path := range healthPaths() {
-		if resp := send(t, client(t, s, nobody(t, s)), http.MethodGet, s.URL()+path, nil); resp.StatusCode != http.StatusOK {
+	for _, path := range []string{"/livez", "/readyz", "/healthz"} {
+		if resp := send(t, servertest.Client(t, s, servertest.Anonymous(t, s)), http.MethodGet, s.URL()+path, nil); resp.StatusCode != http.StatusOK {
 			t.Errorf("%s: %d", path, resp.StatusCode)
 		}
 	}
@@ -96,7 +95,7 @@ func TestMutatingLimit(t *testing.T) {
 	if resp := <-held; resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("the request that held the seat: %d", resp.StatusCode)
 	}
-	if resp := send(t, admin, http.MethodPost, s.URL()+crdsPath, broken()); resp.StatusCode == http.StatusTooManyRequests {
+	if resp := send(t, admin, http.MethodPost, s.URL()+servertest.CRDs, broken()); resp.StatusCode == http.StatusTooManyRequests {
 		t.Error("the seat was not given back")
 	}
 }
@@ -104,9 +103,9 @@ func TestMutatingLimit(t *testing.T) {
 // TestSelectorLimit sends selectors with many requirements.
 func TestSelectorLimit(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, testOptions(t))
-	c := client(t, s, nil)
-	for _, path := range []string{crdsPath, "/api/v1/namespaces/default/configmaps"} {
+	s := servertest.Start(t, servertest.Options(t))
+	c := servertest.Client(t, s, nil)
+	for _, path := range []string{servertest.CRDs, "/api/v1/namespaces/default/configmaps"} {
 		for query, code := range map[string]int{
 			"labelSelector=" + strings.Repeat("!a,", 1000) + "b":                              http.StatusOK,
 			"labelSelector=" + strings.Repeat("!a,", 20000) + "b":                             http.StatusBadRequest,
@@ -123,13 +122,13 @@ func TestSelectorLimit(t *testing.T) {
 // TestWatchLimit opens more watches than are allowed.
 func TestWatchLimit(t *testing.T) {
 	t.Parallel()
-	o := testOptions(t)
+	o := servertest.Options(t)
 	o.MaxLongRunningRequestsInFlight = 1
-	s := startServer(t, o)
-	c := client(t, s, nil)
+	s := servertest.Start(t, o)
+	c := servertest.Client(t, s, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+crdsPath+"?watch=true", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+servertest.CRDs+"?watch=true", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,70 +139,18 @@ func TestWatchLimit(t *testing.T) {
 	if open.StatusCode != http.StatusOK {
 		t.Fatalf("the first watch: %d", open.StatusCode)
 	}
-	wantBusy(t, send(t, c, http.MethodGet, s.URL()+crdsPath+"?watch=true&timeoutSeconds=1", nil))
-	if resp := send(t, c, http.MethodGet, s.URL()+crdsPath, nil); resp.StatusCode != http.StatusOK {
+	wantBusy(t, send(t, c, http.MethodGet, s.URL()+servertest.CRDs+"?watch=true&timeoutSeconds=1", nil))
+	if resp := send(t, c, http.MethodGet, s.URL()+servertest.CRDs, nil); resp.StatusCode != http.StatusOK {
 		t.Errorf("a list: %d", resp.StatusCode)
 	}
 	cancel()
 	_ = open.Body.Close()
-	eventually(t, func() error {
-		if resp := send(t, c, http.MethodGet, s.URL()+crdsPath+"?watch=true&timeoutSeconds=1", nil); resp.StatusCode != http.StatusOK {
+	servertest.Eventually(t, func() error {
+		if resp := send(t, c, http.MethodGet, s.URL()+servertest.CRDs+"?watch=true&timeoutSeconds=1", nil); resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("a watch after the first has ended: %d", resp.StatusCode)
 		}
 		return nil
 	})
-}
-
-// TestBudget checks what lists take of their bytes, and give back.
-func TestBudget(t *testing.T) {
-	const limit = 10 << 20
-	of := newSeats("f", limit)
-	spend := func(b *budget, objects, size int) error {
-		for range objects {
-			if _, err := b.Spend(size); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	free := func(n int64) bool {
-		giveBack := of.take(n)
-		if giveBack != nil {
-			giveBack()
-		}
-		return giveBack != nil
-	}
-	small, medium, rejected := &budget{of: of}, &budget{of: of}, &budget{of: of}
-	if err := spend(small, 10, 100_000); err != nil || !free(limit) {
-		t.Error("a small list takes bytes:", err)
-	}
-	if err := spend(medium, 100, 50_000); err != nil || free(6<<20) || !free(4<<20) {
-		t.Error("the bytes of a list:", err)
-	}
-	if err := spend(rejected, 1_000, 50_000); !apierrors.IsTooManyRequests(err) {
-		t.Error("more than there is:", err)
-	}
-	rejected.giveBack()
-	if err := spend(small, 1, 1); err != nil {
-		t.Error("a small list while there is little:", err)
-	}
-	medium.giveBack()
-	// Alone, a list can be larger than all.
-	large, more := &budget{of: of}, &budget{of: of}
-	if err := spend(large, 1_000, 50_000); err != nil || free(1) {
-		t.Error("a large list alone:", err)
-	}
-	if err := spend(more, 1_000, 2_000); !apierrors.IsTooManyRequests(err) {
-		t.Error("another one meanwhile:", err)
-	}
-	large.giveBack()
-	more.giveBack()
-	if !free(limit) {
-		t.Error("bytes are missing")
-	}
-	if err := spend(&budget{}, 1_000, 1<<20); err != nil {
-		t.Error("without a limit:", err)
-	}
 }
 
 // TestLoad sends requests from many clients concurrently, all of them administrators. Each
@@ -216,17 +163,17 @@ func TestLoad(t *testing.T) {
 	}
 	const requests = 5
 	clients := 60
-	o := testOptions(t)
+	o := servertest.Options(t)
 	o.MaxRequestsInFlight, o.MaxMutatingRequestsInFlight = 10, 5
 	if n := os.Getenv("ESPALIER_LOAD"); n != "" {
 		var err error
 		if clients, err = strconv.Atoi(n); err != nil {
 			t.Fatalf("ESPALIER_LOAD: %v", err)
 		}
-		o.MaxRequestsInFlight, o.MaxMutatingRequestsInFlight = NewOptions().MaxRequestsInFlight, NewOptions().MaxMutatingRequestsInFlight
+		o.MaxRequestsInFlight, o.MaxMutatingRequestsInFlight = server.NewOptions().MaxRequestsInFlight, server.NewOptions().MaxMutatingRequestsInFlight
 	}
-	s := startServer(t, o)
-	create(t, s, client(t, s, nil), "load.example.com", "Load", 300)
+	s := servertest.Start(t, o)
+	create(t, s, servertest.Client(t, s, nil), "load.example.com", "Load", 300)
 
 	var before runtime.MemStats
 	runtime.GC()
@@ -234,7 +181,7 @@ func TestLoad(t *testing.T) {
 	var answered, busy atomic.Int64
 	var wg sync.WaitGroup
 	for i := range clients {
-		c := client(t, s, nil)
+		c := servertest.Client(t, s, nil)
 		wg.Go(func() {
 			for j := range requests {
 				var resp *http.Response
@@ -259,7 +206,7 @@ func TestLoad(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
-	anonymous := client(t, s, nobody(t, s))
+	anonymous := servertest.Client(t, s, servertest.Anonymous(t, s))
 	var peak uint64
 	for checks := 0; ; checks++ {
 		select {
@@ -287,13 +234,13 @@ func TestLoad(t *testing.T) {
 }
 
 // create creates a CRD of the group with the plural loads, and n objects.
-func create(t testing.TB, s *Server, c *http.Client, group, kind string, n int) {
+func create(t testing.TB, s *server.Server, c *http.Client, group, kind string, n int) {
 	t.Helper()
 	plural := strings.ToLower(kind) + "s"
 	definition := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%s.%s"},
 		"spec":{"group":%q,"scope":"Namespaced","names":{"plural":%q,"kind":%q},"versions":[{"name":"v1","served":true,"storage":true,
 		"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`, plural, group, group, plural, kind)
-	if resp := send(t, c, http.MethodPost, s.URL()+crdsPath, strings.NewReader(definition)); resp.StatusCode != http.StatusCreated {
+	if resp := send(t, c, http.MethodPost, s.URL()+servertest.CRDs, strings.NewReader(definition)); resp.StatusCode != http.StatusCreated {
 		t.Fatalf("create the CRD: %d", resp.StatusCode)
 	}
 	filler := strings.Repeat("x", 2_000)
@@ -302,47 +249,6 @@ func create(t testing.TB, s *Server, c *http.Client, group, kind string, n int) 
 		if resp := send(t, c, http.MethodPost, fmt.Sprintf("%s/apis/%s/v1/namespaces/default/%s", s.URL(), group, plural), strings.NewReader(body)); resp.StatusCode != http.StatusCreated {
 			t.Fatalf("create an object: %d", resp.StatusCode)
 		}
-	}
-}
-
-// TestSharedHealthCheck sends many health checks: at most one read of etcd runs at once, and
-// its result is reused for a while.
-func TestSharedHealthCheck(t *testing.T) {
-	var reads, running atomic.Int64
-	fails := errors.New("dead")
-	result := fails
-	c := &etcdCheck{read: func(context.Context) error {
-		if running.Add(1) > 1 {
-			t.Error("two reads at a time")
-		}
-		defer running.Add(-1)
-		reads.Add(1)
-		time.Sleep(20 * time.Millisecond)
-		return result
-	}}
-	all := func(want error) {
-		var wg sync.WaitGroup
-		for range 100 {
-			wg.Go(func() {
-				if err := c.check(t.Context()); !errors.Is(err, want) {
-					t.Errorf("got %v, want %v", err, want)
-				}
-			})
-		}
-		wg.Wait()
-	}
-	all(fails)
-	result = nil
-	all(nil)
-	all(nil)
-	if n := reads.Load(); n > 20 {
-		t.Errorf("%d reads for 300 checks", n)
-	}
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	c.healthy = time.Time{}
-	if err := c.check(cancelled); !errors.Is(err, context.Canceled) {
-		t.Errorf("a client that hung up: %v", err)
 	}
 }
 
@@ -355,10 +261,10 @@ func TestAbandonedWork(t *testing.T) {
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-released }))
 	t.Cleanup(hook.Close)
 	t.Cleanup(release)
-	o := testOptions(t)
+	o := servertest.Options(t)
 	o.MaxMutatingRequestsInFlight = 1
-	s := startServer(t, o)
-	admin := client(t, s, nil)
+	s := servertest.Start(t, o)
+	admin := servertest.Client(t, s, nil)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
 	const schema = `"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}`
 	definition := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.abandoned.example.com"},
@@ -366,7 +272,7 @@ func TestAbandonedWork(t *testing.T) {
 		"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":%q,"caBundle":%q}}},
 		"versions":[{"name":"v1","served":true,"storage":true,%s},{"name":"v2","served":true,"storage":false,%s}]}}`,
 		hook.URL, base64.StdEncoding.EncodeToString(ca), schema, schema)
-	if resp := send(t, admin, http.MethodPost, s.URL()+crdsPath, strings.NewReader(definition)); resp.StatusCode != http.StatusCreated {
+	if resp := send(t, admin, http.MethodPost, s.URL()+servertest.CRDs, strings.NewReader(definition)); resp.StatusCode != http.StatusCreated {
 		t.Fatalf("create the CRD: %d", resp.StatusCode)
 	}
 	const thing = `{"apiVersion":"abandoned.example.com/v2","kind":"Thing","metadata":{"name":"x"}}`
@@ -388,10 +294,30 @@ func TestAbandonedWork(t *testing.T) {
 	wantBusy(t, write(http.MethodPost, ""))
 	wantBusy(t, write(http.MethodDelete, "/x"))
 	release()
-	eventually(t, func() error {
+	servertest.Eventually(t, func() error {
 		if resp := write(http.MethodPost, ""); resp.StatusCode == http.StatusTooManyRequests {
 			return errors.New("the seat was not given back")
 		}
 		return nil
 	})
+}
+
+// TestLongQueries sends selectors that would take very long to parse. Clients need no password to
+// send them.
+func TestLongQueries(t *testing.T) {
+	t.Parallel()
+	s := servertest.Start(t, servertest.Options(t))
+	admin := servertest.Client(t, s, nil)
+	for size, code := range map[int]int{server.MaxQuery - 200: http.StatusOK, server.MaxQuery + 1: http.StatusRequestURITooLong} {
+		key := strings.Repeat("a", 60) // few requirements, whose number is limited too
+		query := "labelSelector=" + strings.Repeat("!"+key+",", size/(len(key)+2)+1)
+		resp, err := admin.Get(s.URL() + "/api/v1/configmaps?" + strings.TrimSuffix(query, ","))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != code {
+			t.Errorf("%d bytes: got %d, want %d", size, resp.StatusCode, code)
+		}
+	}
 }

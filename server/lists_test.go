@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"bytes"
@@ -15,7 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/kinds"
+	"espalier.dev/server"
 	"espalier.dev/server/backend"
+	"espalier.dev/server/servertest"
 )
 
 // unlimited is a budget without a limit.
@@ -27,7 +29,7 @@ func (unlimited) Leave(int) (back func()) { return func() {} }
 // lister sends requests to the handler of a server, each with the lists of a context.
 type lister struct {
 	*testing.T
-	server *Server
+	server *server.Server
 }
 
 func (l *lister) get(ctx context.Context, path, accept string) string {
@@ -35,9 +37,9 @@ func (l *lister) get(ctx context.Context, path, accept string) string {
 	req := httptest.NewRequestWithContext(ctx, http.MethodGet, l.server.URL()+path, nil)
 	req.Header.Set("Accept", accept)
 	// The limiter does not count requests of the server itself.
-	req.Header.Set("Authorization", "Bearer "+l.server.api.LoopbackClientConfig.BearerToken)
+	req.Header.Set("Authorization", "Bearer "+l.server.Loopback().BearerToken)
 	w := httptest.NewRecorder()
-	l.server.api.Handler.ServeHTTP(w, req)
+	l.server.Handler().ServeHTTP(w, req)
 	if w.Code != http.StatusOK {
 		l.Errorf("%s as %s: %d %s", path, accept, w.Code, w.Body)
 	}
@@ -91,8 +93,8 @@ func (l *lister) compare(held context.Context, path string) (items int, unchange
 	}
 	wg.Wait()
 	fresh, again := l.get(l.Context(), path, "application/json"), l.get(held, path, "application/json")
-	all, _, first := names(l.T, before)
-	if _, _, last := names(l.T, again); first != last {
+	all, _, first := servertest.Names(l.T, before)
+	if _, _, last := servertest.Names(l.T, again); first != last {
 		return 0, false
 	}
 	if again != before || fresh != before {
@@ -123,19 +125,19 @@ func (l *lister) compare(held context.Context, path string) (items int, unchange
 // are those of the JSON.
 func TestSharedLists(t *testing.T) {
 	t.Parallel()
-	o := testOptions(t)
+	o := servertest.Options(t)
 	o.RuntimeConfig = map[string]string{"api/all": "true"}
 	o.Controllers = []string{"clusterrole-aggregation"} // the others change objects
-	s := startServer(t, o)
-	c, l := client(t, s, nil), &lister{T: t, server: s}
+	s := servertest.Start(t, o)
+	c, l := servertest.Client(t, s, nil), &lister{T: t, server: s}
 	resources, _, err := kinds.Served(o.RuntimeConfig)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// First, because the objects of other kinds call webhooks that do not exist.
-	l.create(c, crdsPath, storedDefinition)
-	eventually(t, func() error {
-		if code, body := get(t, s, c, "/apis/lists.example.com/v2/rows"); code != http.StatusOK {
+	l.create(c, servertest.CRDs, storedDefinition)
+	servertest.Eventually(t, func() error {
+		if code, body := servertest.Get(t, s, c, "/apis/lists.example.com/v2/rows"); code != http.StatusOK {
 			return fmt.Errorf("%d %s", code, body)
 		}
 		return nil
@@ -143,7 +145,7 @@ func TestSharedLists(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		l.create(c, "/apis/lists.example.com/v1/namespaces/default/rows", `{"apiVersion":"lists.example.com/v1","kind":"Row","metadata":{"name":"`+name+`"},"spec":{"text":"`+strings.Repeat("long text ", 20)+`\n"}}`)
 	}
-	objects, paths := seeds(t), []string{crdsPath, strings.Replace(crdsPath, "/v1/", "/v1beta1/", 1), "/apis/lists.example.com/v1/rows", "/apis/lists.example.com/v2/rows"}
+	objects, paths := servertest.Seeds(t, "../test/oracle/builtin/seeds"), []string{servertest.CRDs, strings.Replace(servertest.CRDs, "/v1/", "/v1beta1/", 1), "/apis/lists.example.com/v1/rows", "/apis/lists.example.com/v2/rows"}
 	for _, r := range resources {
 		if r.CreateOnly {
 			continue
@@ -182,7 +184,7 @@ func TestSharedLists(t *testing.T) {
 	if items < 100 {
 		t.Errorf("the lists have %d objects", items)
 	}
-	_, token, _ := names(t, l.get(held, "/api/v1/configmaps?limit=1", "application/json"))
+	_, token, _ := servertest.Names(t, l.get(held, "/api/v1/configmaps?limit=1", "application/json"))
 	next := "/api/v1/configmaps?limit=1&continue=" + url.QueryEscape(token)
 	converted, err := yaml.JSONToYAML([]byte(l.get(held, next, "application/json")))
 	if text := l.get(held, next, "application/yaml"); err != nil || token == "" || text != string(converted) {

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"context"
@@ -17,6 +17,8 @@ import (
 	"espalier.dev/api/codec"
 	"espalier.dev/api/v1beta1"
 	"espalier.dev/internal/testcase"
+	"espalier.dev/server"
+	"espalier.dev/server/servertest"
 )
 
 var benchCRDs = flag.Int("crds", 200, "number of CRDs that BenchmarkStartLoaded starts with")
@@ -74,20 +76,20 @@ func storedCRD(i int, schema *api.JSONSchemaProps) (key string, value []byte, er
 }
 
 // fill stores n large CRDs in the data of a server, and returns their size in bytes.
-func fill(t testing.TB, o *Options, n int) (size int) {
+func fill(t testing.TB, o *server.Options, n int) (size int) {
 	t.Helper()
-	s, err := start(t, o)
+	s, err := servertest.TryStart(t, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema := largeSchema(crdSize)
+	schema, db := largeSchema(crdSize), servertest.Etcd(t, o)
 	for i := range n {
 		key, value, err := storedCRD(i, schema)
 		if err != nil {
 			t.Fatal(err)
 		}
 		size += len(value)
-		if _, err := s.db.client.Put(t.Context(), key, string(value)); err != nil {
+		if _, err := db.Put(t.Context(), key, string(value)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -100,31 +102,31 @@ func fill(t testing.TB, o *Options, n int) (size int) {
 // TestDecodeOnUse checks that a start does not decode the schemas of stored CRDs, that a
 // request for objects decodes those of their CRD, and that unchanged CRDs are not written.
 func TestDecodeOnUse(t *testing.T) {
-	o := testOptions(t)
+	o := servertest.Options(t)
 	const n = 25
 	fill(t, o, n)
-	s, err := start(t, o) // gives fences to the CRDs
+	s, err := servertest.TryStart(t, o) // gives fences to the CRDs
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := s.db.client.Get(t.Context(), "/registry/apiextensions.k8s.io/customresourcedefinitions/things7.group0.example.com")
+	before, err := servertest.Etcd(t, o).Get(t.Context(), "/registry/apiextensions.k8s.io/customresourcedefinitions/things7.group0.example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	s = startServer(t, o)
-	if got := s.definitions.Loaded(); got != 0 {
+	s = servertest.Start(t, o)
+	if got := s.Definitions().Loaded(); got != 0 {
 		t.Errorf("%d of %d CRDs were decoded", got, n)
 	}
-	if code, body := get(t, s, client(t, s, nil), "/apis/group0.example.com/v1/namespaces/default/things7"); code != http.StatusOK {
+	if code, body := servertest.Get(t, s, servertest.Client(t, s, nil), "/apis/group0.example.com/v1/namespaces/default/things7"); code != http.StatusOK {
 		t.Errorf("%d %s", code, body)
 	}
-	if got := s.definitions.Loaded(); got != 1 {
+	if got := s.Definitions().Loaded(); got != 1 {
 		t.Errorf("a request for objects decodes %d CRDs", got)
 	}
-	after, err := s.db.client.Get(t.Context(), string(before.Kvs[0].Key))
+	after, err := servertest.Etcd(t, o).Get(t.Context(), string(before.Kvs[0].Key))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +138,7 @@ func TestDecodeOnUse(t *testing.T) {
 // BenchmarkStartLoaded measures a start with many large CRDs: the CPU time until the server
 // is ready, and the live heap then, relative to the size of the CRDs.
 func BenchmarkStartLoaded(b *testing.B) {
-	o := testOptions(b)
+	o := servertest.Options(b)
 	heap := func() float64 {
 		runtime.GC() // twice, because of what pools keep
 		runtime.GC()
@@ -150,7 +152,7 @@ func BenchmarkStartLoaded(b *testing.B) {
 	var live float64
 	for b.Loop() {
 		began := cpuTime(b)
-		s, err := Start(context.Background(), o)
+		s, err := server.Start(context.Background(), o)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -190,7 +192,7 @@ func TestLargeSchema(t *testing.T) {
 // BenchmarkCreateCRDs measures the creation of CRDs in one group: the CPU time and the live
 // heap of each, with the embedded etcd.
 func BenchmarkCreateCRDs(b *testing.B) {
-	s, err := start(b, testOptions(b))
+	s, err := servertest.TryStart(b, servertest.Options(b))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -199,7 +201,7 @@ func BenchmarkCreateCRDs(b *testing.B) {
 			b.Error(err)
 		}
 	}()
-	c := client(b, s, nil)
+	c := servertest.Client(b, s, nil)
 	schema := testcase.Medium().Schema
 	heap := func() float64 {
 		runtime.GC()
@@ -212,7 +214,7 @@ func BenchmarkCreateCRDs(b *testing.B) {
 		body := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things%[1]d.many.example.com"},
 "spec":{"group":"many.example.com","scope":"Namespaced","names":{"plural":"things%[1]d","kind":"Thing%[1]d"},
 "versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":%[2]s}}]}}`, i, schema)
-		if code, text := exchange(b, c, http.MethodPost, s.URL()+"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body); code != http.StatusCreated {
+		if code, text := servertest.Exchange(b, c, http.MethodPost, s.URL()+"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body); code != http.StatusCreated {
 			b.Fatalf("%d %s", code, text)
 		}
 	}

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"archive/tar"
@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"espalier.dev/schema"
+	"espalier.dev/server"
+	"espalier.dev/server/servertest"
 	"espalier.dev/server/snapshot"
 )
 
@@ -63,21 +65,21 @@ func unpack(t *testing.T, file, dir string) {
 // The test does not depend on the validity of the certificates: the server renews them.
 func TestOlderData(t *testing.T) {
 	t.Parallel()
-	o := testOptions(t)
+	o := servertest.Options(t)
 	o.Semantics = schema.Kubernetes
 	unpack(t, "testdata/older-data.tar.gz", o.DataDir)
 
 	const crontabs, widgets = "/apis/example.com/v1/namespaces/default/crontabs", "/apis/example.com/v1/namespaces/default/widgets"
 	run := func(do func(must func(code int, method, path, body string) string)) {
 		t.Helper()
-		s, err := start(t, o)
+		s, err := servertest.TryStart(t, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := client(t, s, nil)
+		c := servertest.Client(t, s, nil)
 		do(func(code int, method, path, body string) string {
 			t.Helper()
-			got, text := request(t, c, method, s.URL()+path, body)
+			got, text := servertest.Exchange(t, c, method, s.URL()+path, body)
 			if got != code {
 				t.Errorf("%s %s: %d, want %d: %s", method, path, got, code, text)
 			}
@@ -128,35 +130,16 @@ func TestOlderData(t *testing.T) {
 
 	// It can be backed up and restored, too.
 	backup := filepath.Join(t.TempDir(), "backup.db")
-	if m, err := Backup(t.Context(), o, BackupOptions{Path: backup}); err != nil || m.CRDs != 4 || m.Objects < 4 || m.Semantics != "kubernetes" {
+	if m, err := server.Backup(t.Context(), o, server.BackupOptions{Path: backup}); err != nil || m.CRDs != 4 || m.Objects < 4 || m.Semantics != "kubernetes" {
 		t.Fatalf("%+v (%v)", m, err)
 	}
-	o = testOptions(t)
+	o = servertest.Options(t)
 	o.Semantics = schema.Kubernetes
-	if _, err := Restore(t.Context(), o, RestoreOptions{Path: backup, Bump: snapshot.Bump, Semantics: &o.Semantics}); err != nil {
+	if _, err := server.Restore(t.Context(), o, server.RestoreOptions{Path: backup, Bump: snapshot.Bump, Semantics: &o.Semantics}); err != nil {
 		t.Fatal(err)
 	}
 	run(func(must func(code int, method, path, body string) string) {
 		contains(must(http.StatusOK, http.MethodGet, crontabs+"/nightly", ""), `"0 4 * * *"`)
 		contains(must(http.StatusCreated, http.MethodPost, widgets, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"newer"}}`), `"resourceVersion":"10000000`)
 	})
-}
-
-// request sends a request, and returns the status and the body of the answer.
-func request(t *testing.T, c *http.Client, method, url, body string) (int, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(text)
 }

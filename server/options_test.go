@@ -1,12 +1,16 @@
 package server
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"espalier.dev/server/plugins"
 )
 
 func TestFlags(t *testing.T) {
@@ -139,6 +143,85 @@ func TestServingHosts(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("the certificate of %s is not for %s: %q", bind, want, servingHosts(bind))
+		}
+	}
+}
+
+// TestAdvertised checks the address in the endpoints of the server.
+func TestAdvertised(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ advertise, bind, want string }{
+		{"", "10.1.2.3", "10.1.2.3"},
+		{"10.1.2.4", "10.1.2.3", "10.1.2.4"},
+		{"10.1.2.4", "127.0.0.1", "10.1.2.4"},
+		{"0.0.0.0", "10.1.2.3", "10.1.2.3"},
+		{"::", "10.1.2.3", "10.1.2.3"},
+		{"127.0.0.1", "10.1.2.3", "invalid IP"},
+	} {
+		if got := advertised(&Options{AdvertiseAddress: c.advertise, BindAddress: c.bind}).String(); got != c.want {
+			t.Errorf("--advertise-address %q, --bind-address %q: got %s, want %s", c.advertise, c.bind, got, c.want)
+		}
+	}
+	for _, unspecified := range []string{"0.0.0.0", "::"} {
+		if got := advertised(&Options{AdvertiseAddress: unspecified, BindAddress: unspecified}); got.IsUnspecified() {
+			t.Errorf("%s is advertised", unspecified)
+		}
+	}
+}
+
+// TestControllerNames checks the switches of controllers.
+func TestControllerNames(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		flag     string
+		runs     bool // the garbage collector
+		unknowns int
+	}{
+		{"*", true, 0}, {"*,-garbagecollector", false, 0}, {"garbagecollector", true, 0}, {"namespace", false, 0}, {"-garbagecollector,*", false, 0}, {"*,-x,y", true, 2},
+	} {
+		o := NewOptions()
+		o.Controllers = strings.Split(c.flag, ",")
+		err := o.Validate()
+		if got := strings.Count(fmt.Sprint(errors.Join(err)), "unknown controller"); got != c.unknowns {
+			t.Errorf("%s: %v", c.flag, err)
+		}
+		if o.runs("garbagecollector") != c.runs {
+			t.Errorf("%s: runs %v", c.flag, !c.runs)
+		}
+	}
+}
+
+// TestAdmissionPage checks that the page about admission lists all plugins in their order, whether
+// they are on by default, and which are missing.
+func TestAdmissionPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("builtin/docs/admission.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows [][]string
+	for line := range strings.Lines(string(page)) {
+		if cells := strings.Split(line, "|"); len(cells) == 6 && cells[2] != " default " && cells[2] != "---" {
+			rows = append(rows, cells)
+		}
+	}
+	all := plugins.All()
+	if len(rows) != len(all) {
+		t.Fatalf("the page has %d plugins, want %d", len(rows), len(all))
+	}
+	o := NewOptions()
+	for i, p := range all {
+		cells := rows[i]
+		if strings.TrimSpace(cells[1]) != p.Name {
+			t.Errorf("%s is at the place of %s", cells[1], p.Name)
+			continue
+		}
+		missing := strings.Contains(cells[3], "not part of this server")
+		if missing != (p.New == nil) {
+			t.Errorf("%s: the page is wrong about whether it is part of the server", p.Name)
+		}
+		if on := strings.TrimSpace(cells[2]) == "on"; !missing && on != o.admits(p) {
+			t.Errorf("%s: the page is wrong about the default", p.Name)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"espalier.dev/server/servertest"
 )
 
 // pod returns a pod on a node, or on none if that is empty.
@@ -17,30 +19,25 @@ func pod(name, node, metadata string) string {
 // that others stay.
 func TestPodsWithoutNodes(t *testing.T) {
 	t.Parallel()
-	g := &garbage{TB: t, options: testOptions(t)}
-	g.options.podQuarantine = 200 * time.Millisecond
-	g.start()
-	t.Cleanup(func() {
-		if err := g.server.Stop(); err != nil {
-			t.Errorf("stop: %v", err)
-		}
-	})
-	g.namespace("one")
+	o := servertest.Options(t)
+	o.SetPodQuarantine(200 * time.Millisecond)
+	g := servertest.StartGarden(t, o)
+	g.Namespace("one")
 	pods := "/api/v1/namespaces/one/pods"
-	g.create("/api/v1/nodes", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"here"}}`)
-	g.create(pods, pod("stays", "here", ""))
-	g.create(pods, pod("unbound", "", ""))
+	g.Create("/api/v1/nodes", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"here"}}`)
+	g.Create(pods, pod("stays", "here", ""))
+	g.Create(pods, pod("unbound", "", ""))
 	const held = `,"finalizers":["example.com/hold"]`
-	g.create(pods, pod("never", "nowhere", ""))
-	g.create(pods, pod("held", "nowhere", held))
-	g.create(pods, pod("held-unbound", "", held))
-	g.gone(pods + "/never")
+	g.Create(pods, pod("never", "nowhere", ""))
+	g.Create(pods, pod("held", "nowhere", held))
+	g.Create(pods, pod("held-unbound", "", held))
+	g.Gone(pods + "/never")
 
 	// A finalizer keeps the object, but its containers count as ended.
 	failed := func(name string, conditions int) {
 		t.Helper()
-		eventually(t, func() error {
-			_, obj, err := g.try(http.MethodGet, pods+"/"+name, "")
+		servertest.Eventually(t, func() error {
+			_, obj, err := g.Try(http.MethodGet, pods+"/"+name, "")
 			if err != nil || obj.Metadata.DeletionTimestamp == nil || obj.Status.Phase != "Failed" {
 				return fmt.Errorf("%s has not failed: %+v %w", name, obj, err)
 			}
@@ -55,56 +52,52 @@ func TestPodsWithoutNodes(t *testing.T) {
 			}
 			return nil
 		})
-		g.do(http.MethodPatch, pods+"/"+name, `{"metadata":{"finalizers":null}}`)
-		g.gone(pods + "/" + name)
+		g.Do(http.MethodPatch, pods+"/"+name, `{"metadata":{"finalizers":null}}`)
+		g.Gone(pods + "/" + name)
 	}
 	failed("held", 1)
-	g.do(http.MethodDelete, pods+"/held-unbound", "")
+	g.Do(http.MethodDelete, pods+"/held-unbound", "")
 	failed("held-unbound", 0)
 
 	// What was seen before a restart is seen again.
-	g.options.podQuarantine = time.Hour
-	g.restart()
-	g.create(pods, pod("late", "nowhere", ""))
-	g.options.podQuarantine = 200 * time.Millisecond
-	g.restart()
-	g.gone(pods + "/late")
+	o.SetPodQuarantine(time.Hour)
+	g.Restart()
+	g.Create(pods, pod("late", "nowhere", ""))
+	o.SetPodQuarantine(200 * time.Millisecond)
+	g.Restart()
+	g.Gone(pods + "/late")
 	for _, name := range []string{"stays", "unbound"} {
-		if obj := g.do(http.MethodGet, pods+"/"+name, ""); obj.Metadata.DeletionTimestamp != nil || obj.Status.Phase != "Pending" {
+		if obj := g.Do(http.MethodGet, pods+"/"+name, ""); obj.Metadata.DeletionTimestamp != nil || obj.Status.Phase != "Pending" {
 			t.Errorf("%s: %+v", name, obj)
 		}
 	}
 
 	// A node goes, and so does the namespace that its pod would keep.
-	g.do(http.MethodDelete, "/api/v1/namespaces/one", "")
-	g.do(http.MethodDelete, "/api/v1/nodes/here", "")
-	g.gone("/api/v1/namespaces/one")
+	g.Do(http.MethodDelete, "/api/v1/namespaces/one", "")
+	g.Do(http.MethodDelete, "/api/v1/nodes/here", "")
+	g.Gone("/api/v1/namespaces/one")
 }
 
 // TestPodQuarantine checks that the pods of a node that appears in time stay, and that the
 // collector can be switched off.
 func TestPodQuarantine(t *testing.T) {
 	t.Parallel()
-	g := &garbage{TB: t, options: testOptions(t)}
-	g.options.podQuarantine = 2 * time.Second
-	g.start()
-	t.Cleanup(func() {
-		if err := g.server.Stop(); err != nil {
-			t.Errorf("stop: %v", err)
-		}
-	})
+	o := servertest.Options(t)
+	const quarantine = 2 * time.Second
+	o.SetPodQuarantine(quarantine)
+	g := servertest.StartGarden(t, o)
 	pods := "/api/v1/namespaces/default/pods"
 	inTime := false
 	for i := 0; !inTime && i < 20; i++ {
 		name := fmt.Sprintf("early-%d", i)
 		began := time.Now()
-		g.create(pods, pod(name, name, ""))
-		g.create("/api/v1/nodes", fmt.Sprintf(`{"apiVersion":"v1","kind":"Node","metadata":{"name":%q}}`, name))
-		inTime = time.Since(began) < g.options.podQuarantine/2 // unless the machine is slow
+		g.Create(pods, pod(name, name, ""))
+		g.Create("/api/v1/nodes", fmt.Sprintf(`{"apiVersion":"v1","kind":"Node","metadata":{"name":%q}}`, name))
+		inTime = time.Since(began) < quarantine/2 // unless the machine is slow
 		// The quarantine of this one ends later.
-		g.create(pods, pod("never", "nowhere", ""))
-		g.gone(pods + "/never")
-		if code, _, err := g.try(http.MethodGet, pods+"/"+name, ""); inTime && (code != http.StatusOK || err != nil) {
+		g.Create(pods, pod("never", "nowhere", ""))
+		g.Gone(pods + "/never")
+		if code, _, err := g.Try(http.MethodGet, pods+"/"+name, ""); inTime && (code != http.StatusOK || err != nil) {
 			t.Errorf("the pod of a node that exists: %d %v", code, err)
 		}
 	}
@@ -112,9 +105,9 @@ func TestPodQuarantine(t *testing.T) {
 		t.Error("the machine is too slow to create a node in time")
 	}
 
-	g.options.Controllers = []string{"*", "-pod-garbage-collector-controller"}
-	g.restart()
-	if _, body := get(t, g.server, g.client, "/readyz?verbose"); strings.Contains(body, "controller/pod-garbage") || !strings.Contains(body, "controller/namespace") {
+	g.Options.Controllers = []string{"*", "-pod-garbage-collector-controller"}
+	g.Restart()
+	if _, body := servertest.Get(t, g.Server, g.Client, "/readyz?verbose"); strings.Contains(body, "controller/pod-garbage") || !strings.Contains(body, "controller/namespace") {
 		t.Error("the wrong controllers run:", body)
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"context"
@@ -17,11 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"espalier.dev/server"
+	"espalier.dev/server/servertest"
 )
 
 // putRoles stores 1,000 cluster roles with 10 rules each, 2,500 role bindings in 100 namespaces and
 // 2,500 cluster role bindings, beside what the server has created.
-func putRoles(b *testing.B, s *Server) {
+func putRoles(b *testing.B, s *server.Server) {
 	b.Helper()
 	put := func(key, kind string, obj interface{ Marshal() ([]byte, error) }) {
 		b.Helper()
@@ -33,7 +36,7 @@ func putRoles(b *testing.B, s *Server) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if revision, _, err := s.db.store.Put(b.Context(), nil, s.db.store.Prefix()+key, append([]byte("k8s\x00"), value...), 0, 0); err != nil || revision == 0 {
+		if revision, _, err := s.Store().Put(b.Context(), nil, s.Store().Prefix()+key, append([]byte("k8s\x00"), value...), 0, 0); err != nil || revision == 0 {
 			b.Fatal(revision, err)
 		}
 	}
@@ -53,7 +56,7 @@ func putRoles(b *testing.B, s *Server) {
 		namespace := fmt.Sprintf("ns-%d", i%100)
 		put("rolebindings/"+namespace+"/"+name, "RoleBinding", &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: ref, Subjects: []rbacv1.Subject{subject}})
 	}
-	if _, err := s.db.store.Sync(b.Context()); err != nil {
+	if _, err := s.Store().Sync(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -68,11 +71,11 @@ func BenchmarkAuthorization(b *testing.B) {
 		b.Fatal(err)
 	}
 	modes := []string{"AlwaysAllow", "RBAC"}
-	servers := map[string]*Server{}
+	servers := map[string]*server.Server{}
 	for _, mode := range modes {
-		o := testOptions(b)
+		o := servertest.Options(b)
 		o.TokenAuthFile, o.Authorization.Modes = tokens, []string{mode}
-		servers[mode] = startServer(b, o)
+		servers[mode] = servertest.Start(b, o)
 		putRoles(b, servers[mode])
 	}
 	send := func(mode, method, path, body string, want int) {
@@ -80,7 +83,7 @@ func BenchmarkAuthorization(b *testing.B) {
 		req.Header.Set("Authorization", "Bearer some-token")
 		req.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
-		servers[mode].api.Handler.ServeHTTP(w, req)
+		servers[mode].Handler().ServeHTTP(w, req)
 		if w.Code != want {
 			b.Fatalf("%s: %s %s: %d %s", mode, method, path, w.Code, w.Body)
 		}
@@ -125,7 +128,7 @@ func BenchmarkAuthorization(b *testing.B) {
 			const calls = 10_000
 			before := cpuTime(b)
 			for range calls {
-				if decision, _, err := servers["RBAC"].api.Authorizer.Authorize(context.Background(), attributes); decision != authorizer.DecisionAllow || err != nil {
+				if decision, _, err := servers["RBAC"].Authorizer().Authorize(context.Background(), attributes); decision != authorizer.DecisionAllow || err != nil {
 					b.Fatal(decision, err)
 				}
 			}

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"bufio"
@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"espalier.dev/schema"
+	"espalier.dev/server"
+	"espalier.dev/server/servertest"
 )
 
 // TestRouteTable sends all methods to the paths in testdata/routes.txt, and compares the answers
@@ -23,17 +25,17 @@ func TestRouteTable(t *testing.T) {
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		t.Run(sem.String(), func(t *testing.T) {
 			t.Parallel()
-			o := testOptions(t)
+			o := servertest.Options(t)
 			o.Semantics = sem
 			o.DisableAdmissionPlugins = []string{"ServiceAccount"}
-			s := startServer(t, o)
+			s := servertest.Start(t, o)
 			routeObjects(t, s)
 			file, err := os.Open("testdata/routes.txt")
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer file.Close()
-			admin := client(t, s, nil)
+			admin := servertest.Client(t, s, nil)
 			var methods []string
 			for lines := bufio.NewScanner(file); lines.Scan(); {
 				fields := strings.Fields(lines.Text())
@@ -57,9 +59,9 @@ func TestRouteTable(t *testing.T) {
 
 // routeObjects creates the objects of the paths in the table: all of them have the name x, but for
 // those whose names have rules.
-func routeObjects(t *testing.T, s *Server) {
+func routeObjects(t *testing.T, s *server.Server) {
 	t.Helper()
-	admin := client(t, s, nil)
+	admin := servertest.Client(t, s, nil)
 	const subresources = `,"subresources":{"status":{},"scale":{"specReplicasPath":".spec.replicas","statusReplicasPath":".status.replicas"}}`
 	for _, c := range [][2]string{
 		{"/api/v1/namespaces", `{"metadata":{"name":"a"}}`},
@@ -69,12 +71,12 @@ func routeObjects(t *testing.T, s *Server) {
 		{"/api/v1/nodes", `{"metadata":{"name":"x"}}`},
 		{"/apis/apps/v1/namespaces/a/deployments", strings.Replace(routeBody("/deployments"), "evil", "x", 1)},
 		{"/apis/apiregistration.k8s.io/v1/apiservices", strings.ReplaceAll(routeBody("/apiservices"), "evil", "x")},
-		{crdsPath, routedCRD("foos", "Foo", "Namespaced", subresources)},
-		{crdsPath, routedCRD("bars", "Bar", "Cluster", "")},
+		{servertest.CRDs, routedCRD("foos", "Foo", "Namespaced", subresources)},
+		{servertest.CRDs, routedCRD("bars", "Bar", "Cluster", "")},
 		{"/apis/routes.example.com/v1/namespaces/a/foos", `{"apiVersion":"routes.example.com/v1","kind":"Foo","metadata":{"name":"x"},"spec":{"replicas":1}}`},
 		{"/apis/routes.example.com/v1/bars", `{"apiVersion":"routes.example.com/v1","kind":"Bar","metadata":{"name":"x"}}`},
 	} {
-		if code, text := exchange(t, admin, http.MethodPost, s.URL()+c[0], c[1]); code != http.StatusCreated {
+		if code, text := servertest.Exchange(t, admin, http.MethodPost, s.URL()+c[0], c[1]); code != http.StatusCreated {
 			t.Fatalf("POST %s: %d %s", c[0], code, text)
 		}
 	}
@@ -103,7 +105,7 @@ func routeBody(path string) string {
 }
 
 // routeAnswer sends a request, and returns its answer as the table has it.
-func routeAnswer(t *testing.T, s *Server, c *http.Client, method, path string) (answer, text string) {
+func routeAnswer(t *testing.T, s *server.Server, c *http.Client, method, path string) (answer, text string) {
 	t.Helper()
 	url, body := s.URL()+path, ""
 	if method == http.MethodPost || method == http.MethodPut {

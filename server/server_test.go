@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"context"
@@ -14,131 +14,22 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
-	"espalier.dev/analysis/lint"
 	"espalier.dev/schema"
+	"espalier.dev/server"
 	"espalier.dev/server/etcd"
 	"espalier.dev/server/keys"
 	"espalier.dev/server/pki"
+	"espalier.dev/server/servertest"
 )
 
-// testOptions returns options for a server in its own directory.
-func testOptions(t testing.TB) *Options {
-	t.Helper()
-	o := NewOptions()
-	o.DataDir = filepath.Join(t.TempDir(), "data")
-	o.SecurePort = 0
-	o.Ephemeral = true
-	o.Warnings = lint.Warnings
-	// Tests of custom resources use namespaces that do not exist.
-	o.DisableAdmissionPlugins = []string{"NamespaceLifecycle", "ServiceAccount"}
-	return o
-}
-
-// start starts a server.
-func start(t testing.TB, o *Options) (*Server, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	return Start(ctx, o)
-}
-
-// startServer starts a server and stops it at the end of the test.
-func startServer(t testing.TB, o *Options) *Server {
-	t.Helper()
-	s, err := start(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Errorf("stop: %v", err)
-		}
-	})
-	return s
-}
-
-// startFails checks that a server fails to start, with an error that contains the parts.
-func startFails(t testing.TB, o *Options, parts ...string) {
-	t.Helper()
-	s, err := start(t, o)
-	if err == nil {
-		_ = s.Stop()
-		t.Error("it started")
-		return
-	}
-	for _, p := range parts {
-		if !strings.Contains(err.Error(), p) {
-			t.Errorf("%q does not say %q", err, p)
-		}
-	}
-	if _, err := os.Stat(o.kubeconfigPath()); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("there is a kubeconfig: %v", err)
-	}
-}
-
-// client returns a client of the server with the credentials of a configuration; nil means
-// the administrator's.
-func client(t testing.TB, s *Server, c *rest.Config) *http.Client {
-	t.Helper()
-	if c == nil {
-		var err error
-		if c, err = s.ClientConfig(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// Connections from client-go's cache would outlive the test.
-	tlsConfig, err := rest.TLSConfigFor(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport := &http.Transport{TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true}
-	t.Cleanup(transport.CloseIdleConnections)
-	rt, err := rest.HTTPWrappersForConfig(c, transport)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &http.Client{Transport: rt, Timeout: time.Minute}
-}
-
-// get returns the status and the body of a response.
-func get(t testing.TB, s *Server, c *http.Client, path string) (int, string) {
-	t.Helper()
-	resp, err := c.Get(s.URL() + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
-}
-
-// eventually retries until try succeeds or a timeout expires.
-func eventually(t testing.TB, try func() error) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
 func TestServer(t *testing.T) {
-	o := testOptions(t)
-	s := startServer(t, o)
-	admin := client(t, s, nil)
+	o := servertest.Options(t)
+	s := servertest.Start(t, o)
+	admin := servertest.Client(t, s, nil)
 
 	t.Run("files", func(t *testing.T) {
 		err := filepath.WalkDir(o.DataDir, func(path string, d os.DirEntry, err error) error {
@@ -163,12 +54,12 @@ func TestServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if code, body := get(t, s, client(t, s, c), "/version"); code != http.StatusOK {
+		if code, body := servertest.Get(t, s, servertest.Client(t, s, c), "/version"); code != http.StatusOK {
 			t.Errorf("%d %s", code, body)
 		}
 	})
 	t.Run("version", func(t *testing.T) {
-		if code, body := get(t, s, admin, "/version"); code != http.StatusOK || !strings.Contains(body, `"v`+KubernetesVersion+`+espalier"`) {
+		if code, body := servertest.Get(t, s, admin, "/version"); code != http.StatusOK || !strings.Contains(body, `"v`+server.KubernetesVersion+`+espalier"`) {
 			t.Errorf("%d %s", code, body)
 		}
 	})
@@ -178,7 +69,7 @@ func TestServer(t *testing.T) {
 			"/readyz":  {"[+]etcd ok", "[+]etcd-readiness ok", "[+]controller/crds ok"},
 			"/healthz": {"[+]etcd ok"},
 		} {
-			code, body := get(t, s, admin, path+"?verbose")
+			code, body := servertest.Get(t, s, admin, path+"?verbose")
 			if code != http.StatusOK {
 				t.Errorf("%s: %d", path, code)
 			}
@@ -190,7 +81,7 @@ func TestServer(t *testing.T) {
 		}
 	})
 	t.Run("metrics", func(t *testing.T) {
-		_, body := get(t, s, admin, "/metrics")
+		_, body := servertest.Get(t, s, admin, "/metrics")
 		for _, name := range []string{
 			"apiserver_request_total", "apiserver_request_duration_seconds_bucket", "apiserver_current_inflight_requests",
 			"apiserver_storage_size_bytes", "etcd_request_duration_seconds_bucket", "process_resident_memory_bytes", "go_goroutines",
@@ -201,7 +92,7 @@ func TestServer(t *testing.T) {
 		}
 	})
 	t.Run("the server's own client", func(t *testing.T) {
-		if code, body := get(t, s, client(t, s, s.api.LoopbackClientConfig), "/metrics"); code != http.StatusOK {
+		if code, body := servertest.Get(t, s, servertest.Client(t, s, s.Loopback()), "/metrics"); code != http.StatusOK {
 			t.Errorf("%d %s", code, body)
 		}
 	})
@@ -219,9 +110,9 @@ func TestServer(t *testing.T) {
 
 // TestRestart stops a server and restarts it on the same data.
 func TestRestart(t *testing.T) {
-	o := testOptions(t)
-	s := startServer(t, o)
-	if _, err := s.db.client.Put(t.Context(), "/registry/example.com/things/a", "kept"); err != nil {
+	o := servertest.Options(t)
+	s := servertest.Start(t, o)
+	if _, err := servertest.Etcd(t, o).Put(t.Context(), "/registry/example.com/things/a", "kept"); err != nil {
 		t.Fatal(err)
 	}
 	before, err := s.ClientConfig()
@@ -235,8 +126,8 @@ func TestRestart(t *testing.T) {
 		t.Error("the port is still open")
 	}
 
-	s = startServer(t, o)
-	resp, err := s.db.client.Get(t.Context(), "/registry/example.com/things/a")
+	s = servertest.Start(t, o)
+	resp, err := servertest.Etcd(t, o).Get(t.Context(), "/registry/example.com/things/a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +136,7 @@ func TestRestart(t *testing.T) {
 	}
 	// The administrator's credentials are still valid.
 	before.Host = s.URL()
-	if code, body := get(t, s, client(t, s, before), "/version"); code != http.StatusOK {
+	if code, body := servertest.Get(t, s, servertest.Client(t, s, before), "/version"); code != http.StatusOK {
 		t.Errorf("%d %s", code, body)
 	}
 }
@@ -253,10 +144,10 @@ func TestRestart(t *testing.T) {
 // TestStop stops a server while it works on a request: the request completes, and others are
 // told to retry.
 func TestStop(t *testing.T) {
-	s := startServer(t, testOptions(t))
-	admin := client(t, s, nil)
+	s := servertest.Start(t, servertest.Options(t))
+	admin := servertest.Client(t, s, nil)
 	working, finish := make(chan struct{}), make(chan struct{})
-	s.api.Handler.NonGoRestfulMux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
+	s.Handler().NonGoRestfulMux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
 		close(working)
 		<-finish
 		_, _ = io.WriteString(w, "finished")
@@ -274,8 +165,8 @@ func TestStop(t *testing.T) {
 	<-working
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Stop() }()
-	eventually(t, func() error {
-		if code, body := get(t, s, admin, "/version"); code != http.StatusTooManyRequests {
+	servertest.Eventually(t, func() error {
+		if code, body := servertest.Get(t, s, admin, "/version"); code != http.StatusTooManyRequests {
 			return fmt.Errorf("a server that is to stop answers %d %s", code, body)
 		}
 		return nil
@@ -298,11 +189,11 @@ func TestStop(t *testing.T) {
 
 // TestDatabaseStops checks the server after etcd stops unexpectedly.
 func TestDatabaseStops(t *testing.T) {
-	s, err := start(t, testOptions(t))
+	s, err := servertest.TryStart(t, servertest.Options(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.db.member.Close()
+	s.CloseEtcd()
 	select {
 	case <-s.Done():
 	case <-time.After(30 * time.Second):
@@ -322,18 +213,20 @@ func TestStartErrors(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name  string
-		set   func(t *testing.T, o *Options)
+		set   func(t *testing.T, o *server.Options)
 		parts []string
 	}{{
 		name: "the data directory is used by another server",
-		set: func(t *testing.T, o *Options) {
-			o.DataDir = startServer(t, testOptions(t)).options.DataDir
+		set: func(t *testing.T, o *server.Options) {
+			other := servertest.Options(t)
+			servertest.Start(t, other)
+			o.DataDir = other.DataDir
 			o.KubeconfigOut = file + "2"
 		},
 		parts: []string{"another server uses the data directory", "--data-dir"},
 	}, {
 		name: "the port is in use",
-		set: func(t *testing.T, o *Options) {
+		set: func(t *testing.T, o *server.Options) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
@@ -344,56 +237,56 @@ func TestStartErrors(t *testing.T) {
 		parts: []string{"is in use", "--secure-port"},
 	}, {
 		name:  "not an address of the machine",
-		set:   func(_ *testing.T, o *Options) { o.BindAddress = "192.0.2.1" },
+		set:   func(_ *testing.T, o *server.Options) { o.BindAddress = "192.0.2.1" },
 		parts: []string{"--bind-address 192.0.2.1"},
 	}, {
 		name:  "the data directory is a file",
-		set:   func(_ *testing.T, o *Options) { o.DataDir = file; o.KubeconfigOut = file + "2" },
+		set:   func(_ *testing.T, o *server.Options) { o.DataDir = file; o.KubeconfigOut = file + "2" },
 		parts: []string{"data directory", file},
 	}, {
 		name:  "the kubeconfig is somebody else's",
-		set:   func(_ *testing.T, o *Options) { o.KubeconfigOut = file },
+		set:   func(_ *testing.T, o *server.Options) { o.KubeconfigOut = file },
 		parts: []string{"--kubeconfig-out", file, "was not written by this server"},
 	}, {
 		name: "etcd cannot be reached",
-		set: func(_ *testing.T, o *Options) {
+		set: func(_ *testing.T, o *server.Options) {
 			o.Etcd.URLs = []string{"http://127.0.0.1:1"}
 		},
 		parts: []string{"no etcd member can be reached", "http://127.0.0.1:1", "connection refused"},
 	}, {
 		name:  "the token file",
-		set:   func(_ *testing.T, o *Options) { o.TokenAuthFile = file },
+		set:   func(_ *testing.T, o *server.Options) { o.TokenAuthFile = file },
 		parts: []string{"--token-auth-file", file},
 	}, {
 		name:  "the client authority",
-		set:   func(_ *testing.T, o *Options) { o.ClientCAFile = file },
+		set:   func(_ *testing.T, o *server.Options) { o.ClientCAFile = file },
 		parts: []string{"--client-ca-file"},
 	}, {
 		name:  "the serving certificate",
-		set:   func(_ *testing.T, o *Options) { o.TLSCertFile, o.TLSPrivateKeyFile = file, file },
+		set:   func(_ *testing.T, o *server.Options) { o.TLSCertFile, o.TLSPrivateKeyFile = file, file },
 		parts: []string{"--tls-cert-file"},
 	}, {
 		name: "the audit policy",
-		set: func(t *testing.T, o *Options) {
+		set: func(t *testing.T, o *server.Options) {
 			o.AuditPolicyFile, o.AuditLogPath = file, filepath.Join(t.TempDir(), "log")
 		},
 		parts: []string{"audit policy", file},
 	}} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := testOptions(t)
+			o := servertest.Options(t)
 			bad := *o
 			tt.set(t, &bad)
 			if bad.KubeconfigOut == file {
-				_, err := start(t, &bad)
+				_, err := servertest.TryStart(t, &bad)
 				for _, p := range tt.parts {
 					if err == nil || !strings.Contains(err.Error(), p) {
 						t.Errorf("%v does not say %q", err, p)
 					}
 				}
 			} else {
-				startFails(t, &bad, tt.parts...)
+				servertest.StartFails(t, &bad, tt.parts...)
 			}
-			startServer(t, o)
+			servertest.Start(t, o)
 		})
 	}
 }
@@ -402,16 +295,16 @@ func TestStartErrors(t *testing.T) {
 // with the semantics that it was written with.
 func TestSemantics(t *testing.T) {
 	t.Run("M-01 own database", func(t *testing.T) {
-		o := testOptions(t)
+		o := servertest.Options(t)
 		o.Semantics = schema.Kubernetes
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
 		ctx, cancel := context.WithTimeout(klog.NewContext(t.Context(), logger), time.Minute)
 		defer cancel()
-		s, err := Start(ctx, o)
+		s, err := server.Start(ctx, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		recorded, err := s.db.client.Get(ctx, keys.NewRoot(o.EtcdPrefix).Semantics())
+		recorded, err := servertest.Etcd(t, o).Get(ctx, keys.NewRoot(o.EtcdPrefix).Semantics())
 		if err := errors.Join(err, s.Stop()); err != nil {
 			t.Fatal(err)
 		}
@@ -422,9 +315,9 @@ func TestSemantics(t *testing.T) {
 			t.Errorf("not logged: %s", logs)
 		}
 		o.Semantics = schema.KEP
-		startFails(t, o, "written with --semantics kubernetes", "started with --semantics kep", "start it with --semantics kubernetes")
+		servertest.StartFails(t, o, "written with --semantics kubernetes", "started with --semantics kep", "start it with --semantics kubernetes")
 		o.Semantics = schema.Kubernetes
-		startServer(t, o)
+		servertest.Start(t, o)
 	})
 	t.Run("M-01 another database", func(t *testing.T) {
 		m, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
@@ -432,29 +325,29 @@ func TestSemantics(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(m.Close)
-		with := func(sem schema.Semantics, prefix string) *Options {
-			o := testOptions(t)
+		with := func(sem schema.Semantics, prefix string) *server.Options {
+			o := servertest.Options(t)
 			o.Etcd.URLs = []string{m.Endpoint()}
 			o.EtcdPrefix = prefix
 			o.Semantics = sem
 			return o
 		}
-		startServer(t, with(schema.KEP, "/a"))
-		startServer(t, with(schema.Kubernetes, "/b"))
-		startServer(t, with(schema.KEP, "a/")) // the same, and two at a time
-		startFails(t, with(schema.Kubernetes, "/a"), "written with --semantics kep", "--etcd-prefix", "apply their manifests")
+		servertest.Start(t, with(schema.KEP, "/a"))
+		servertest.Start(t, with(schema.Kubernetes, "/b"))
+		servertest.Start(t, with(schema.KEP, "a/")) // the same, and two at a time
+		servertest.StartFails(t, with(schema.Kubernetes, "/a"), "written with --semantics kep", "--etcd-prefix", "apply their manifests")
 	})
 }
 
 // TestLeaks starts and stops servers and checks that they leave nothing behind.
 func TestLeaks(t *testing.T) {
 	cycle := func() {
-		s, err := start(t, testOptions(t))
+		s, err := servertest.TryStart(t, servertest.Options(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := client(t, s, nil)
-		get(t, s, c, "/metrics")
+		c := servertest.Client(t, s, nil)
+		servertest.Get(t, s, c, "/metrics")
 		c.CloseIdleConnections()
 		if err := s.Stop(); err != nil {
 			t.Fatal(err)
@@ -465,7 +358,7 @@ func TestLeaks(t *testing.T) {
 	for range 5 {
 		cycle()
 	}
-	eventually(t, func() error {
+	servertest.Eventually(t, func() error {
 		if now := runtime.NumGoroutine(); now > before {
 			stacks := make([]byte, 1<<20)
 			return fmt.Errorf("%d goroutines, %d before: %s", now, before, stacks[:runtime.Stack(stacks, true)])
@@ -476,17 +369,17 @@ func TestLeaks(t *testing.T) {
 
 // TestRenew checks that new certificates are used without a restart.
 func TestRenew(t *testing.T) {
-	s := startServer(t, testOptions(t))
+	s := servertest.Start(t, servertest.Options(t))
 	old, err := s.ClientConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.identity.renewOnce(func(*pki.Bundle) error { return errors.New("nothing was to renew") }); err != nil {
+	if err := s.Renew(time.Now, func(*pki.Bundle) error { return errors.New("nothing was to renew") }); err != nil {
 		t.Fatal(err)
 	}
 	// More than two thirds of the certificate's lifetime have passed.
-	s.identity.config.Now = func() time.Time { return time.Now().Add(300 * 24 * time.Hour) }
-	if err := s.identity.renewOnce(s.writeKubeconfig); err != nil {
+	later := func() time.Time { return time.Now().Add(300 * 24 * time.Hour) }
+	if err := s.Renew(later, nil); err != nil {
 		t.Fatal(err)
 	}
 	c, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
@@ -497,8 +390,8 @@ func TestRenew(t *testing.T) {
 		t.Error("the kubeconfig has the old certificate")
 	}
 	// The server presents the new certificate, which is not valid yet.
-	eventually(t, func() error {
-		h := client(t, s, old)
+	servertest.Eventually(t, func() error {
+		h := servertest.Client(t, s, old)
 		resp, err := h.Get(s.URL() + "/livez")
 		if err != nil {
 			return nil // not yet valid: the new one
@@ -512,10 +405,10 @@ func TestRenew(t *testing.T) {
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
-		o := testOptions(b)
+		o := servertest.Options(b)
 		o.Ephemeral = false
 		b.StartTimer()
-		s, err := start(b, o)
+		s, err := servertest.TryStart(b, o)
 		if err != nil {
 			b.Fatal(err)
 		}

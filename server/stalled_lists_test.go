@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"fmt"
@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"espalier.dev/server"
+	"espalier.dev/server/servertest"
 )
 
 // largeMaps and otherMaps are URLs of config maps that createMaps creates.
@@ -18,13 +21,13 @@ const (
 
 // createMaps creates config maps that are larger together than what a client and the kernel
 // buffer.
-func createMaps(t *testing.T, s *Server, path string) (bytes uint64) {
+func createMaps(t *testing.T, s *server.Server, path string) (bytes uint64) {
 	t.Helper()
 	const n, size = 20, 900_000
 	text := strings.Repeat("x", size)
 	for i := range n {
 		body := fmt.Sprintf(`{"metadata":{"name":"large-%d"},"data":{"a":%q}}`, i, text)
-		if resp := send(t, client(t, s, nil), http.MethodPost, s.URL()+path, strings.NewReader(body)); resp.StatusCode != http.StatusCreated {
+		if resp := send(t, servertest.Client(t, s, nil), http.MethodPost, s.URL()+path, strings.NewReader(body)); resp.StatusCode != http.StatusCreated {
 			t.Fatalf("create: %d", resp.StatusCode)
 		}
 	}
@@ -32,9 +35,9 @@ func createMaps(t *testing.T, s *Server, path string) (bytes uint64) {
 }
 
 // stall requests a list and does not read it. It returns the status.
-func stall(t *testing.T, s *Server, path, accept string) *http.Response {
+func stall(t *testing.T, s *server.Server, path, accept string) *http.Response {
 	t.Helper()
-	c := client(t, s, nil)
+	c := servertest.Client(t, s, nil)
 	transport := c.Transport.(*http.Transport)
 	transport.ForceAttemptHTTP2, transport.DisableCompression = false, true
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+path, nil)
@@ -50,7 +53,8 @@ func stall(t *testing.T, s *Server, path, accept string) *http.Response {
 	return resp
 }
 
-func heap() uint64 {
+// liveHeap returns the bytes of live objects on the heap.
+func liveHeap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)
@@ -62,12 +66,12 @@ func heap() uint64 {
 // be answered meanwhile. It is not parallel, because it measures the heap.
 func TestStalledLists(t *testing.T) {
 	const clients = 16
-	o := testOptions(t)
+	o := servertest.Options(t)
 	o.MaxListBytesInFlight = 30 << 20
 	o.RequestTimeout = 10 * time.Second
-	s := startServer(t, o)
+	s := servertest.Start(t, o)
 	size := createMaps(t, s, largeMaps)
-	before := heap()
+	before := liveHeap()
 	for i := range clients {
 		form := []struct{ query, accept string }{
 			{"", "application/json"}, {"", "application/vnd.kubernetes.protobuf"}, {"?pretty=true", "application/json"}, {"", "application/yaml"},
@@ -77,7 +81,7 @@ func TestStalledLists(t *testing.T) {
 			t.Errorf("%v: %d", form, resp.StatusCode)
 		}
 	}
-	grown := int64(heap()) - int64(before)
+	grown := int64(liveHeap()) - int64(before)
 	t.Logf("%d lists of %d MB were answered, and the heap has grown by %d MB", clients, size>>20, grown>>20)
 	// Each list has one object as text beside those that all of them share.
 	if grown > 4*int64(size) {
@@ -87,14 +91,14 @@ func TestStalledLists(t *testing.T) {
 	// Other objects would need more memory than is left.
 	createMaps(t, s, otherMaps)
 	wantBusy(t, stall(t, s, otherMaps, "application/json"))
-	c := client(t, s, nil)
+	c := servertest.Client(t, s, nil)
 	for _, path := range []string{largeMaps + "/large-1", largeMaps + "?limit=1", "/api/v1/namespaces", "/api/v1/namespaces/kube-public/configmaps"} {
-		if code, body := get(t, s, c, path); code != http.StatusOK {
+		if code, body := servertest.Get(t, s, c, path); code != http.StatusOK {
 			t.Errorf("%s: %d %.200s", path, code, body)
 		}
 	}
-	eventually(t, func() error {
-		if code, body := get(t, s, c, largeMaps); code != http.StatusOK || uint64(len(body)) < size {
+	servertest.Eventually(t, func() error {
+		if code, body := servertest.Get(t, s, c, largeMaps); code != http.StatusOK || uint64(len(body)) < size {
 			return fmt.Errorf("a client that reads: %d %.200s", code, body)
 		}
 		return nil
@@ -105,19 +109,19 @@ func TestStalledLists(t *testing.T) {
 // would time out.
 func TestStalledListEnds(t *testing.T) {
 	t.Parallel()
-	o := testOptions(t)
+	o := servertest.Options(t)
 	o.MaxListBytesInFlight = 1 << 20 // one list at a time
 	o.RequestTimeout = 10 * time.Minute
-	s := startServer(t, o)
+	s := servertest.Start(t, o)
 	createMaps(t, s, largeMaps)
 	createMaps(t, s, otherMaps)
 	resp := stall(t, s, largeMaps, "application/json")
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("the first list: %d", resp.StatusCode)
 	}
-	c := client(t, s, nil)
+	c := servertest.Client(t, s, nil)
 	wantBusy(t, send(t, c, http.MethodGet, s.URL()+otherMaps, nil))
-	eventually(t, func() error {
+	servertest.Eventually(t, func() error {
 		if resp := send(t, c, http.MethodGet, s.URL()+otherMaps, nil); resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("a list while a client does not read its own: %d", resp.StatusCode)
 		}

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"encoding/json"
@@ -10,13 +10,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"espalier.dev/server/servertest"
 )
 
 // TestStorm sends many invalid requests concurrently. Every response must be a Status with a
 // client error, and nothing may be left behind.
 func TestStorm(t *testing.T) {
-	s := startServer(t, testOptions(t))
-	admin := client(t, s, nil)
+	s := servertest.Start(t, servertest.Options(t))
+	admin := servertest.Client(t, s, nil)
 	crd, err := os.ReadFile("../examples/crontab/crd.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +118,7 @@ func TestStorm(t *testing.T) {
 	for range 20 {
 		round()
 	}
-	eventually(t, func() error {
+	servertest.Eventually(t, func() error {
 		// Goroutines that serve connections come and go. A leak grows with every round.
 		if now := runtime.NumGoroutine(); now > before+15 {
 			return fmt.Errorf("%d goroutines, %d before", now, before)

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"espalier.dev/server/servertest"
 )
 
 // TestUnreadableSchema replaces a CRD in etcd with one whose schema cannot be decoded, as a
@@ -20,11 +22,12 @@ func TestUnreadableSchema(t *testing.T) {
 		key    = "/registry/apiextensions.k8s.io/customresourcedefinitions/" + name
 		object = "/apis/unreadable.example.com/v1/bads/a"
 	)
-	s := startServer(t, testOptions(t))
-	c := client(t, s, nil)
+	o := servertest.Options(t)
+	s := servertest.Start(t, o)
+	c, db := servertest.Client(t, s, nil), servertest.Etcd(t, o)
 	must := func(code int, method, path, body string) string {
 		t.Helper()
-		got, text := exchange(t, c, method, s.URL()+path, body)
+		got, text := servertest.Exchange(t, c, method, s.URL()+path, body)
 		if got != code {
 			t.Errorf("%s %s: %d instead of %d: %s", method, path, got, code, text)
 		}
@@ -32,7 +35,7 @@ func TestUnreadableSchema(t *testing.T) {
 	}
 	stored := func() map[string]any {
 		t.Helper()
-		found, err := s.db.client.Get(t.Context(), key)
+		found, err := db.Get(t.Context(), key)
 		if err != nil || len(found.Kvs) != 1 {
 			t.Fatal(found, err)
 		}
@@ -48,11 +51,11 @@ func TestUnreadableSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.db.client.Put(t.Context(), key, string(data)); err != nil {
+		if _, err := db.Put(t.Context(), key, string(data)); err != nil {
 			t.Fatal(err)
 		}
 		// The error says that the CRD cannot be read.
-		_ = s.definitions.Refresh(t.Context(), name)
+		_ = s.Definitions().Refresh(t.Context(), name)
 	}
 	unavailable := func() {
 		t.Helper()
@@ -119,13 +122,13 @@ func TestUnreadableSchema(t *testing.T) {
 		t.Errorf("deleted in spite of dryRun or preconditions: %v", m)
 	}
 	must(http.StatusOK, http.MethodDelete, crds+"/"+name, "")
-	eventually(t, func() error {
-		if code, text := exchange(t, c, http.MethodGet, s.URL()+crds+"/"+name, ""); code != http.StatusNotFound {
+	servertest.Eventually(t, func() error {
+		if code, text := servertest.Exchange(t, c, http.MethodGet, s.URL()+crds+"/"+name, ""); code != http.StatusNotFound {
 			return fmt.Errorf("the CRD is not deleted: %d: %s", code, text)
 		}
 		return nil
 	})
-	left, err := s.db.client.Get(t.Context(), "/registry/unreadable.example.com/bads/a")
+	left, err := db.Get(t.Context(), "/registry/unreadable.example.com/bads/a")
 	if err != nil || len(left.Kvs) != 0 {
 		t.Error("the object is not deleted:", left, err)
 	}
@@ -148,44 +151,4 @@ func withVersion(t *testing.T, object, of string) string {
 		t.Fatal(err)
 	}
 	return string(data)
-}
-
-// TestNamesGivenUp updates a CRD so that it gives up a short name that another CRD waits for.
-func TestNamesGivenUp(t *testing.T) {
-	const crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-	s := startServer(t, testOptions(t))
-	c := client(t, s, nil)
-	create := func(plural, kind string) {
-		t.Helper()
-		if code, text := exchange(t, c, http.MethodPost, s.URL()+crds, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"`+plural+`.names.example.com"},"spec":{"group":"names.example.com","scope":"Cluster",
-"names":{"plural":"`+plural+`","kind":"`+kind+`","shortNames":["x"]},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`); code != http.StatusCreated {
-			t.Fatal(code, text)
-		}
-	}
-	become := func(plural, status string) {
-		t.Helper()
-		eventually(t, func() error {
-			_, text := exchange(t, c, http.MethodGet, s.URL()+crds+"/"+plural+".names.example.com", "")
-			var got struct {
-				Status struct{ Conditions []metav1.Condition }
-			}
-			if err := json.Unmarshal([]byte(text), &got); err != nil {
-				return err
-			}
-			for _, condition := range got.Status.Conditions {
-				if condition.Type == "NamesAccepted" && string(condition.Status) == status {
-					return nil
-				}
-			}
-			return fmt.Errorf("NamesAccepted of %s is not %s: %s", plural, status, text)
-		})
-	}
-	create("firsts", "First")
-	become("firsts", "True")
-	create("seconds", "Second")
-	become("seconds", "False")
-	if code, text := exchange(t, c, http.MethodPatch, s.URL()+crds+"/firsts.names.example.com", `{"spec":{"names":{"shortNames":["y"]}}}`); code != http.StatusOK {
-		t.Fatal(code, text)
-	}
-	become("seconds", "True")
 }

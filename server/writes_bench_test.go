@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"bytes"
@@ -9,14 +9,15 @@ import (
 	"testing"
 
 	"espalier.dev/internal/testcase"
+	"espalier.dev/server/servertest"
 )
 
 // BenchmarkWrites sends writes of a custom resource to a server, one after the other. Most of
 // the time is spent in etcd and in the client, which run in the same process: a CPU profile of
 // resources.(*Handler).ServeHTTP shows the server's own part.
 func BenchmarkWrites(b *testing.B) {
-	s := startServer(b, testOptions(b))
-	c := client(b, s, nil)
+	s := servertest.Start(b, servertest.Options(b))
+	c := servertest.Client(b, s, nil)
 	send := func(b *testing.B, method, path, mediaType string, body []byte, want int) []byte {
 		b.Helper()
 		req, err := http.NewRequestWithContext(b.Context(), method, s.URL()+path, bytes.NewReader(body))

@@ -55,11 +55,11 @@ mutants-mechanical: ## negate conditions, remove branches, change results and mo
 
 .PHONY: kill
 kill: ## kill a server KILL_ROUNDS times under load, and check that no data is lost, no CRD is stuck, and the right objects are collected
-	ESPALIER_CRASH_ROUNDS='$(KILL_ROUNDS)' ESPALIER_GARBAGE_KILLS='$(KILL_ROUNDS)' go test -count=1 -timeout=0 -v -run '^Test(Crash|GarbageKilled)$$' ./server
+	ESPALIER_CRASH_ROUNDS='$(KILL_ROUNDS)' ESPALIER_GARBAGE_KILLS='$(KILL_ROUNDS)' go test -p=1 -count=1 -timeout=0 -v -run '^Test(Crash|GarbageKilled)$$' ./server ./server/gc
 
 .PHONY: cycles
 cycles: ## create, use and delete CRDs CYCLES times, and look for leaked goroutines, files and connections
-	ESPALIER_CYCLES='$(CYCLES)' go test -count=1 -timeout=0 -v -run '^TestCycles$$' ./server
+	ESPALIER_CYCLES='$(CYCLES)' go test -count=1 -timeout=0 -v -run '^TestCycles$$' ./server/definitions
 
 .PHONY: race-server
 race-server: ## test the whole server with the race detector; takes minutes

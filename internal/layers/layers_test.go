@@ -100,6 +100,10 @@ func TestRules(t *testing.T) {
 			"store imports api, which is not beneath it",
 		},
 	}, {
+		name: "the product does not import what tests share",
+		pkg:  pkg{dir: "cmd/espalier", imports: []string{"espalier.dev/server", "espalier.dev/server/servertest"}},
+		want: []string{"cmd/espalier imports server/servertest, which is not beneath it"},
+	}, {
 		name: "a package without a layer",
 		pkg:  pkg{dir: "web"},
 		want: []string{"web is in no layer"},

@@ -33,13 +33,32 @@ var shared = []string{
 
 // chosen are the tests of packages whose other tests take long, and find no other races.
 var chosen = map[string]string{
-	"server":       "ChangingSchema|GarbageModel|Namespaces|BuiltinClients|PodsWithoutNodes|PodQuarantine|ServicesOfServers",
+	"server":       "PodsWithoutNodes|PodQuarantine",
 	"cmd/espalier": "Progress|Interrupt|Watch|Assemble|UnusedDefinitions",
 }
 
 // skipped are tests with large inputs: they take long, and find no other races.
 const skipped = "Corpus|Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Transforms|Convert|" +
 	"DamagedFiles|CheckPages|SpaceLive|TypesOfApply|TestSets|TooManyItems|ApplyOrder|KeptIsBounded|ResetLarge|Faults|Ahead"
+
+// servers are the tests of packages below the server that start a whole server, and find no other
+// races.
+var servers = map[string]string{
+	"server/admission":         "OtherPlugins",
+	"server/authentication":    "Auth|AuthenticationConfig|OIDCFlags|TokenWebhook|RequestHeaders|Anonymous|Tokens|TokenKeys|TokenAudit",
+	"server/authorization":     "Authorization|Impersonation|AuthorizationModes|PolicyIsReconciled|SecurityExamples|RBAC",
+	"server/builtin":           "Kinds|RuntimeConfig|CostlyQuantities",
+	"server/compliance":        "CheckStoredObjects",
+	"server/definitions":       "DefinitionBodies|LargeDefinition|CRDDeletion|Cycles|WatchOfChangingCRD|CorruptCRD|NamesGivenUp",
+	"server/encryption":        "Encryption|EncryptionRules|EncryptionWrongKey|EncryptionMistakes|EncryptionRemoved",
+	"server/gc":                "ControllersOff|Garbage|GarbageCycles",
+	"server/namespaces":        "NamespaceWithoutFinalizers",
+	"server/peers":             "Servers|ServerBehind",
+	"server/quota":             "ResourceQuota|QuotaServers",
+	"server/roles/aggregation": "AggregatedRoles",
+	"server/custom":            "Reads|ReadsEdges|ReadForms|ReadRows|Ages|ConversionWebhook|ApplyScale|PruningCost|DeleteWithNewFinalizer",
+	"server/reviews":           "Reviews",
+}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -60,6 +79,13 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
+	var below []string
+	rest = slices.DeleteFunc(rest, func(dir string) bool {
+		if servers[dir] != "" {
+			below = append(below, dir)
+		}
+		return servers[dir] != ""
+	})
 	if list {
 		for _, dir := range rest {
 			if ok, err := isComplete(filepath.Join(args[0], dir)); err != nil {
@@ -70,7 +96,8 @@ func run(args []string) error {
 		}
 		return nil
 	}
-	err = test(args, rest, "-short", "-skip="+skipped)
+	names := strings.Join(slices.Sorted(maps.Values(servers)), "|")
+	err = errors.Join(test(args, rest, "-short", "-skip="+skipped), test(args, below, "-short", "-skip="+skipped+"|^Test("+names+")$"))
 	for _, dir := range slices.Sorted(maps.Keys(chosen)) {
 		err = errors.Join(err, test(args, []string{dir}, "-run=^Test("+chosen[dir]+")"))
 	}

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -30,6 +33,30 @@ func TestComplete(t *testing.T) {
 	for dir, want := range map[string]bool{"store": true, "crd": false, "espaliertest": false} {
 		if got, err := isComplete("../../../" + dir); err != nil || got != want {
 			t.Errorf("%s: got %v, %v", dir, got, err)
+		}
+	}
+}
+
+// TestServers checks that the tests that are left out exist.
+func TestServers(t *testing.T) {
+	t.Parallel()
+	for dir, names := range servers {
+		files, err := filepath.Glob(filepath.Join("../../..", dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Write(text)
+		}
+		for name := range strings.SplitSeq(names, "|") {
+			if !strings.Contains(all.String(), "func Test"+name+"(t *testing.T)") {
+				t.Errorf("%s has no test %s", dir, name)
+			}
 		}
 	}
 }

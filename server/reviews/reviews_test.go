@@ -1,0 +1,156 @@
+package reviews_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"espalier.dev/server/servertest"
+)
+
+// TestReviews asks all kinds of reviews over the wire.
+func TestReviews(t *testing.T) {
+	tokens := filepath.Join(t.TempDir(), "tokens.csv")
+	if err := os.WriteFile(tokens, []byte("some-token,somebody,7,\"one,two\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := servertest.Options(t)
+	o.TokenAuthFile = tokens
+	o.DisableAdmissionPlugins = nil
+	s := servertest.Start(t, o)
+	ctx := t.Context()
+	get := &authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods", Namespace: "default"}
+	for _, media := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
+		admin := servertest.Clientset(t, s, nil, media)
+		access := admin.AuthorizationV1()
+		t.Run(media, func(t *testing.T) {
+			self, err := access.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: get}}, metav1.CreateOptions{})
+			if err != nil || !self.Status.Allowed {
+				t.Errorf("the administrator: %+v %v", self, err)
+			}
+			other, err := access.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{User: "nobody", ResourceAttributes: get}}, metav1.CreateOptions{})
+			if err != nil || other.Status.Allowed {
+				t.Errorf("a stranger: %+v %v", other, err)
+			}
+			path, err := access.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{User: "nobody", NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/livez", Verb: "get"}}}, metav1.CreateOptions{})
+			if err != nil || !path.Status.Allowed {
+				t.Errorf("health: %+v %v", path, err)
+			}
+			// The namespace need not exist.
+			missing := get.DeepCopy()
+			missing.Namespace = "missing"
+			local, err := access.LocalSubjectAccessReviews("missing").Create(ctx, &authorizationv1.LocalSubjectAccessReview{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "missing"},
+				Spec:       authorizationv1.SubjectAccessReviewSpec{Groups: []string{"system:masters"}, ResourceAttributes: missing}}, metav1.CreateOptions{})
+			if err != nil || !local.Status.Allowed {
+				t.Errorf("within a namespace: %+v %v", local, err)
+			}
+			if _, err := access.SelfSubjectRulesReviews().Create(ctx, &authorizationv1.SelfSubjectRulesReview{
+				Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"}}, metav1.CreateOptions{}); err != nil {
+				t.Errorf("rules: %v", err)
+			}
+			me, err := admin.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+			if err != nil || !slices.Equal(me.Status.UserInfo.Groups, []string{"system:masters", "system:authenticated"}) {
+				t.Errorf("the administrator: %+v %v", me, err)
+			}
+			for token, want := range map[string]authenticationv1.TokenReviewStatus{
+				"some-token": {Authenticated: true, User: authenticationv1.UserInfo{Username: "somebody", UID: "7"}},
+				"guessed":    {Error: "invalid bearer token"},
+			} {
+				r, err := admin.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := r.Status; got.Authenticated != want.Authenticated || got.User.Username != want.User.Username || got.User.UID != want.User.UID || !strings.Contains(got.Error, want.Error) {
+					t.Errorf("%s: got %+v, want %+v", token, got, want)
+				}
+			}
+		})
+	}
+	http1 := servertest.Client(t, s, nil)
+	post := func(path, contentType, body string) (int, []byte) {
+		t.Helper()
+		resp, err := http1.Post(s.URL()+path, contentType, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		answer, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, answer
+	}
+	const access = "/apis/authorization.k8s.io/v1/"
+	t.Run("YAML", func(t *testing.T) {
+		code, body := post(access+"selfsubjectaccessreviews", "application/yaml", "spec: {nonResourceAttributes: {path: /metrics, verb: get}}")
+		if code != http.StatusCreated || !bytes.Contains(body, []byte(`"allowed":true`)) {
+			t.Errorf("%d %s", code, body)
+		}
+	})
+	t.Run("invalid", func(t *testing.T) {
+		for _, tt := range []struct {
+			path, body, want string
+			code             int32
+		}{
+			{access + "subjectaccessreviews", `{"spec":{}}`, ` "" is invalid: [spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified, spec.user: Invalid value: "": at least one of user or group must be specified]`, 422},
+			{access + "selfsubjectaccessreviews", `{"metadata":{"name":"x"},"spec":{"nonResourceAttributes":{"path":"/"}}}`, "must be empty", 422},
+			{access + "selfsubjectrulesreviews", `{"spec":{}}`, "no namespace on request", 400},
+			{access + "namespaces/a/localsubjectaccessreviews", `{"spec":{"user":"x","resourceAttributes":{"namespace":"b"}}}`, "must match metadata.namespace", 422},
+			{"/apis/authentication.k8s.io/v1/tokenreviews", `{"spec":{}}`, "token is required for TokenReview in authentication", 400},
+			{access + "subjectaccessreviews?fieldValidation=Strict", `{"spec":{"users":"x"}}`, `unknown field "spec.users"`, 400},
+		} {
+			var status metav1.Status
+			_, body := post(tt.path, "application/json", tt.body)
+			if err := json.Unmarshal(body, &status); err != nil {
+				t.Fatal(err)
+			}
+			if status.Code != tt.code || !strings.Contains(status.Message, tt.want) {
+				t.Errorf("%s %s: got %d %s, want %d %s", tt.path, tt.body, status.Code, status.Message, tt.code, tt.want)
+			}
+		}
+	})
+	t.Run("other verbs", func(t *testing.T) {
+		for path, code := range map[string]int{"subjectaccessreviews": http.StatusMethodNotAllowed, "subjectaccessreviews/x": http.StatusNotFound} {
+			resp, err := http1.Get(s.URL() + access + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != code {
+				t.Errorf("%s: %d", path, resp.StatusCode)
+			}
+		}
+	})
+	t.Run("discovery", func(t *testing.T) {
+		for path, want := range map[string]string{
+			access: `{"name":"subjectaccessreviews","singularName":"subjectaccessreview","namespaced":false,"kind":"SubjectAccessReview","verbs":["create"]}`,
+			"/openapi/v3/apis/authorization.k8s.io/v1":  `"createAuthorizationV1SelfSubjectAccessReview"`,
+			"/openapi/v3/apis/authentication.k8s.io/v1": `"createAuthenticationV1TokenReview"`,
+		} {
+			resp, err := http1.Get(s.URL() + strings.TrimSuffix(path, "/"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if err != nil || !bytes.Contains(body, []byte(want)) {
+				t.Errorf("%s has no %s: %.500s", path, want, body)
+			}
+		}
+	})
+}
