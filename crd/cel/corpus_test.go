@@ -30,7 +30,6 @@ func TestCorpus(t *testing.T) {
 		if len(files) < 1000 {
 			t.Fatalf("only %d CRDs in %s", len(files), dir)
 		}
-		files = testcase.Part(files)
 		accepted, rules := 0, 0
 		for _, file := range files {
 			validate := create(t, file)
@@ -48,7 +47,7 @@ func TestCorpus(t *testing.T) {
 			}
 		}
 		t.Logf("%d CRDs, %d accepted, with %d rules", len(files), accepted, rules)
-		if accepted < len(files)/2 || rules < len(files)/4 {
+		if accepted < len(files)/2 || rules < 500 {
 			t.Errorf("only %d of %d CRDs are accepted, with %d rules: the test proves little", accepted, len(files), rules)
 		}
 	})
