@@ -53,10 +53,13 @@ func referredDefinition(ref string, definitions map[string]api.JSONSchemaProps) 
 	return name, ""
 }
 
-// Resolve returns the definition that s refers to, directly or through others. It returns s if
-// that is not a reference, or refers to something else.
+// maxHops is the number of definitions that Resolve follows.
+const maxHops = 100
+
+// Resolve returns the definition that s refers to, directly or through a few others. It returns s
+// if that is not a reference, or refers to something else.
 func Resolve(s *api.JSONSchemaProps, definitions map[string]api.JSONSchemaProps) *api.JSONSchemaProps {
-	for at, left := s, len(definitions); ; left-- {
+	for at, left := s, maxHops; ; left-- {
 		if at == nil || at.Ref == nil {
 			return at
 		}

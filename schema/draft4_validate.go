@@ -62,7 +62,7 @@ func (w *draft4Walk) leave() {
 func (w *draft4Walk) items(r *result, id int32, a []any, c correlation) {
 	n := &w.p.nodes[id]
 	if n.items > nowhere {
-		old := n.matchItems(c)
+		old := w.old.items(id, c)
 		for i, v := range a {
 			if w.full() {
 				return

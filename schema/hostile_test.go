@@ -588,6 +588,7 @@ func TestHostileViolations(t *testing.T) {
 		"metadata": {`{type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}`,
 			map[string]any{"apiVersion": "v1", "kind": "A", "metadata": map[string]any{"ownerReferences": list(6000, map[string]any{})}}},
 		"embedded": {`{type: array, items: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}`, list(300_000, map[string]any{})},
+		"long key": {`{type: object, additionalProperties: {type: array, items: {type: integer, maximum: 1}}}`, map[string]any{strings.Repeat("k", 1<<20): list(10_000, int64(9))}},
 		"levels":   {strings.Repeat(`{"type": "object", "minProperties": 2, "required": ["b"], "properties": {"a": `, 4000) + `{}` + strings.Repeat(`}}`, 4000), nested},
 	} {
 		p := compile(t, `{type: object, properties: {a: `+c.schema+`}}`, schema.WithSemantics(schema.KEP))

@@ -33,12 +33,19 @@ type oldItems struct {
 	byKey map[any]any
 }
 
-// matchItems returns the old items of a list whose items can be matched by key.
-func (n *node) matchItems(c correlation) oldItems {
-	old, ok := c.old.([]any)
-	if !c.ok || !ok || n.flags&correlates == 0 {
+// items returns the old items of a list whose items can be matched by key. Many new items may
+// match the same old one, because duplicates are found later, so each old list is indexed once.
+func (c *comparison) items(id int32, of correlation) oldItems {
+	n := &c.p.nodes[id]
+	old, ok := of.old.([]any)
+	if !of.ok || !ok || n.flags&correlates == 0 {
 		return oldItems{}
 	}
+	at := comparedPair{id: id, length: len(old), old: reflect.ValueOf(old).Pointer()}
+	if o, ok := c.indexed[at]; ok {
+		return o
+	}
+	c.visited += len(old)
 	o := oldItems{list: n.list, byKey: make(map[any]any, len(old))}
 	for _, x := range old {
 		if k, ok := n.list.itemKey(x); ok {
@@ -47,6 +54,10 @@ func (n *node) matchItems(c correlation) oldItems {
 			}
 		}
 	}
+	if c.indexed == nil {
+		c.indexed = map[comparedPair]oldItems{}
+	}
+	c.indexed[at] = o
 	return o
 }
 
@@ -102,7 +113,9 @@ func (l *listCheck) itemKey(x any) (any, bool) {
 type comparison struct {
 	p       *Program
 	differs map[comparedPair]bool
-	// visited counts the compared values, so that tests can check that the cost is linear.
+	// indexed are the old lists by their identity.
+	indexed map[comparedPair]oldItems
+	// visited counts the compared and indexed values, so that tests can check that the cost is linear.
 	visited int
 }
 
@@ -127,25 +140,25 @@ func (c *comparison) unchanged(id int32, old, v any) bool {
 		if !ok || len(old) != len(v) {
 			return false
 		}
-		return len(v) == 0 || c.remember(id, len(v), reflect.ValueOf(old), reflect.ValueOf(v), func(n *node) bool { return c.sameItems(n, old, v) })
+		return len(v) == 0 || c.remember(id, len(v), reflect.ValueOf(old), reflect.ValueOf(v), func() bool { return c.sameItems(id, old, v) })
 	case map[string]any:
 		old, ok := old.(map[string]any)
 		if !ok || len(old) != len(v) {
 			return false
 		}
-		return len(v) == 0 || c.remember(id, len(v), reflect.ValueOf(old), reflect.ValueOf(v), func(n *node) bool { return c.sameFields(n, old, v) })
+		return len(v) == 0 || c.remember(id, len(v), reflect.ValueOf(old), reflect.ValueOf(v), func() bool { return c.sameFields(id, old, v) })
 	}
 	return isScalar(old) && old == v
 }
 
 // remember returns whether two values are the same, and compares them unless they are known to
 // differ.
-func (c *comparison) remember(id int32, length int, old, v reflect.Value, same func(*node) bool) bool {
+func (c *comparison) remember(id int32, length int, old, v reflect.Value, same func() bool) bool {
 	pair := comparedPair{id, length, old.Pointer(), v.Pointer()}
 	if c.differs[pair] {
 		return false
 	}
-	if same(&c.p.nodes[id]) {
+	if same() {
 		return true
 	}
 	if c.differs == nil {
@@ -155,11 +168,12 @@ func (c *comparison) remember(id int32, length int, old, v reflect.Value, same f
 	return false
 }
 
-func (c *comparison) sameItems(n *node, old, v []any) bool {
+func (c *comparison) sameItems(id int32, old, v []any) bool {
+	n := &c.p.nodes[id]
 	if n.list == nil || !n.list.isMap {
 		return reflect.DeepEqual(old, v)
 	}
-	items := n.matchItems(correlation{old, true})
+	items := c.items(id, correlation{old, true})
 	for _, x := range v {
 		match := items.find(x)
 		if !match.ok || n.items <= nowhere || !c.unchanged(n.items, match.old, x) {
@@ -169,7 +183,8 @@ func (c *comparison) sameItems(n *node, old, v []any) bool {
 	return true
 }
 
-func (c *comparison) sameFields(n *node, old, v map[string]any) bool {
+func (c *comparison) sameFields(id int32, old, v map[string]any) bool {
+	n := &c.p.nodes[id]
 	for k, x := range v {
 		child, _ := n.child(k)
 		y, ok := old[k]

@@ -56,8 +56,12 @@ func Skeleton(s *api.JSONSchemaProps) *api.JSONSchemaProps {
 	return k.merge([]skelPart{{schema: s}})
 }
 
-// maxFollowed is the number of visited schemas after which Skeleton follows no more references.
-const maxFollowed = 10_000
+const (
+	// maxFollowed is the number of visited schemas after which Skeleton follows no more references.
+	maxFollowed = 10_000
+	// longName is the number of bytes of a name that count as another schema.
+	longName = 256
+)
 
 // skelPart is one x_i of a merge. The schema is nil for a boolean.
 type skelPart struct {
@@ -136,6 +140,7 @@ func (k *skeletonizer) add(m *skelMerge, p skelPart) {
 func (k *skeletonizer) follow(m *skelMerge, p skelPart) {
 	name, reason := referredDefinition(*p.schema.Ref, k.definitions)
 	if reason != "" || p.inside.has(name) || k.visited > maxFollowed {
+		k.visited += len(*p.schema.Ref) / longName
 		m.parts = append(m.parts, p.at(&api.JSONSchemaProps{Ref: p.schema.Ref}))
 		return
 	}
@@ -222,6 +227,7 @@ func (k *skeletonizer) mergeKeys(keys map[string][]skelPart) map[string]api.JSON
 	out := make(map[string]api.JSONSchemaProps, len(keys))
 	// In order, because references are followed up to a limit.
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		k.visited += len(key) / longName
 		out[key] = *k.merge(keys[key])
 	}
 	return out
@@ -296,7 +302,8 @@ func (k *skeletonizer) mergeItems(out *api.JSONSchemaProps, parts []skelPart) {
 // sorted.
 //
 // This is the definition of "specified" of 2018, which Skeleton preserves. It does not follow
-// references, as Skeleton does. In a structural schema, only the keys outside of logical operators are specified.
+// references, as Skeleton does. In a structural schema, only the keys outside of logical operators
+// are specified.
 func Specified(s *api.JSONSchemaProps) []string {
 	found := map[string]bool{}
 	addSpecified(found, "", s)

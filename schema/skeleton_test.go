@@ -145,6 +145,16 @@ func skeletonReferences(t *testing.T) {
 	if got, want := writeSchema(t, Skeleton(web(`{"allOf": [NEXT], "anyOf": [NEXT]}`))), `{"properties":{"last":{"type":"integer"}}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	// Long names count as several schemas.
+	long := &api.JSONSchemaProps{Properties: map[string]api.JSONSchemaProps{}, Definitions: map[string]api.JSONSchemaProps{
+		"d": {Properties: map[string]api.JSONSchemaProps{strings.Repeat("n", 1<<20): {}}},
+	}}
+	for i := range 1000 {
+		long.Properties[fmt.Sprint("p", i)] = api.JSONSchemaProps{Ref: new("#/definitions/d")}
+	}
+	if got := writeSchema(t, Skeleton(long)); len(got) > 8<<20 {
+		t.Errorf("the skeleton has %d bytes", len(got))
+	}
 	s := web(`{"properties": {"a": NEXT, "b": NEXT}}`)
 	k := skeletonizer{definitions: s.Definitions}
 	first := writeSchema(t, k.merge([]skelPart{{schema: s}}))

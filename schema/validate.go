@@ -374,7 +374,7 @@ func (w *structuralWalk) items(r *result, id int32, a []any, c correlation) {
 	if n.items <= nowhere {
 		return
 	}
-	old := n.matchItems(c)
+	old := w.old.items(id, c)
 	for i, v := range a {
 		if w.full() {
 			return

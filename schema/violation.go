@@ -143,7 +143,16 @@ func (vs Violations) Truncated() bool { return vs.lacking(MaxViolations) <= 0 }
 
 // weight is what a violation counts: its text repeats its path and its operand.
 func (v *Violation) weight() int {
-	return 1 + len(v.Path)/32 + len(v.Want.Allowed)/100 + len(v.Want.Pattern)/1000
+	text := len(v.Want.Pattern)
+	for i := range v.Path {
+		text += len(v.Path[i].Key)
+	}
+	for _, allowed := range v.Want.Allowed {
+		if s, ok := allowed.(string); ok {
+			text += len(s)
+		}
+	}
+	return 1 + len(v.Path)/32 + len(v.Want.Allowed)/100 + text/1000
 }
 
 // lacking returns how much less than n the violations weigh, including those in branches.
