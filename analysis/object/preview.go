@@ -110,8 +110,12 @@ func (c completion) add(skeleton, original *api.JSONSchemaProps) {
 		c.add(&p, o)
 		skeleton.Properties[name] = p
 	}
-	if skeleton.Items != nil && original.Items != nil {
-		c.add(skeleton.Items.Schema, original.Items.Schema)
+	if skeleton.Items != nil {
+		var o *api.JSONSchemaProps
+		if original.Items != nil {
+			o = original.Items.Schema
+		}
+		c.add(skeleton.Items.Schema, o)
 	}
 	if a := skeleton.AdditionalProperties; a != nil && a.Schema != nil {
 		var o *api.JSONSchemaProps
