@@ -111,11 +111,15 @@ func (c *check) respellSpec(at *place, preserve bool, siblings map[string]any) *
 		// v1 rejects it: the author must decide which schemas preserve unknown fields.
 		return nil
 	}
-	if pruned, ok := siblings["prune"].(bool); ok && at.token != "prune" {
-		if pruned == preserve {
-			return nil // they contradict each other
+	pruned, hasPrune := siblings["prune"].(bool)
+	preserved, hasPreserve := siblings["preserveUnknownProperties"].(bool)
+	if hasPrune && hasPreserve {
+		if pruned == preserved {
+			return nil // they contradict each other: the author must decide
 		}
-		return removal(at, "remove "+at.token+", which prune repeats")
+		if at.token != "prune" {
+			return removal(at, "remove "+at.token+", which prune repeats")
+		}
 	}
 	edits := []analysis.Edit{{Op: yamledit.Rename, Pointer: at.pointer(), To: name}}
 	if v, _ := at.value(c.d.tree); v != preserve {

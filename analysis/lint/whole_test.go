@@ -271,6 +271,12 @@ validation: {openAPIV3Schema: {type: object, x-no-pruning: true, x-kubernetes-no
 		if !slices.Equal(edits, want) {
 			t.Errorf("got %+v\nwant %+v", edits, want)
 		}
+		// If they contradict each other, the author must decide.
+		for _, f := range lintAll(t, schema.KEP, only("superseded-spelling"), v1beta1("\nprune: true\npreserveUnknownProperties: true"))[0] {
+			if f.Fix != nil {
+				t.Errorf("a contradiction has the fix %+v", f.Fix)
+			}
+		}
 		for _, f := range lintAll(t, schema.Kubernetes, only("superseded-spelling"), text)[0] {
 			if f.Severity != analysis.Warning {
 				t.Errorf("kube-apiserver takes it: %v", f)
