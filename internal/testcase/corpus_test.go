@@ -58,6 +58,10 @@ func TestCorpus(t *testing.T) {
 		if err := os.MkdirAll(corpus, 0o755); err != nil {
 			t.Fatal(err)
 		}
+		check("", "true", "fails") // without its index
+		if err := os.WriteFile(filepath.Join(corpus, "CR_INDEX.tsv"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 		check("", "", "runs")
 		check("", "true", "runs")
 		check(corpus, "", "runs")

@@ -470,7 +470,7 @@ func (s *Script) kind(name string) (kind, error) {
 	name, version, _ := strings.Cut(name, "/")
 	k, ok := s.kinds[name]
 	if !ok {
-		return k, fmt.Errorf("nobody has defined %s", name)
+		return k, fmt.Errorf("no CRD defines %s", name)
 	}
 	if version != "" {
 		k.version = version

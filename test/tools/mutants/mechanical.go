@@ -32,7 +32,7 @@ func limit(pkg string) (group string, percent int) {
 	return "the other packages", 10
 }
 
-// A mechanical is a run with mutants that nobody chose.
+// A mechanical is a run with random mutants.
 type mechanical struct {
 	*lab
 	overlay  string

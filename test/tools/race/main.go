@@ -44,20 +44,18 @@ const skipped = "Corpus|Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Tran
 // servers are the tests of packages below the server that start a whole server, and find no other
 // races.
 var servers = map[string]string{
-	"server/admission":         "OtherPlugins",
-	"server/authentication":    "Auth|AuthenticationConfig|OIDCFlags|TokenWebhook|RequestHeaders|Anonymous|Tokens|TokenKeys|TokenAudit",
-	"server/authorization":     "Authorization|Impersonation|AuthorizationModes|PolicyIsReconciled|SecurityExamples|RBAC",
-	"server/builtin":           "Kinds|RuntimeConfig|CostlyQuantities",
-	"server/compliance":        "CheckStoredObjects",
-	"server/definitions":       "DefinitionBodies|LargeDefinition|CRDDeletion|Cycles|WatchOfChangingCRD|CorruptCRD|NamesGivenUp",
-	"server/encryption":        "Encryption|EncryptionRules|EncryptionWrongKey|EncryptionMistakes|EncryptionRemoved",
-	"server/gc":                "ControllersOff|Garbage|GarbageCycles",
-	"server/namespaces":        "NamespaceWithoutFinalizers",
-	"server/peers":             "Servers|ServerBehind",
-	"server/quota":             "ResourceQuota|QuotaServers",
-	"server/roles/aggregation": "AggregatedRoles",
-	"server/custom":            "Reads|ReadsEdges|ReadForms|ReadRows|Ages|ConversionWebhook|ApplyScale|PruningCost|DeleteWithNewFinalizer",
-	"server/reviews":           "Reviews",
+	"server/admission":      "OtherPlugins",
+	"server/authentication": "Auth|AuthenticationConfig|OIDCFlags|TokenWebhook|RequestHeaders|Anonymous|Tokens|TokenKeys|TokenAudit",
+	"server/authorization":  "Authorization|Impersonation|AuthorizationModes|PolicyIsReconciled|SecurityExamples|RBAC",
+	"server/builtin":        "Kinds|RuntimeConfig|CostlyQuantities",
+	"server/compliance":     "CheckStoredObjects",
+	"server/definitions":    "DefinitionBodies|LargeDefinition|CRDDeletion|Cycles|WatchOfChangingCRD|CorruptCRD|NamesGivenUp",
+	"server/encryption":     "Encryption|EncryptionRules|EncryptionWrongKey|EncryptionMistakes|EncryptionRemoved",
+	"server/gc":             "ControllersOff|Garbage|GarbageCycles",
+	"server/namespaces":     "NamespaceWithoutFinalizers",
+	"server/peers":          "Servers|ServerBehind",
+	"server/quota":          "ResourceQuota|QuotaServers",
+	"server/custom":         "Reads|ReadsEdges|ReadForms|ReadRows|Ages|ConversionWebhook|ApplyScale|PruningCost|DeleteWithNewFinalizer",
 }
 
 func main() {
