@@ -112,6 +112,25 @@ func TestStoredRules(t *testing.T) {
 	expect(t, crd.ValidateUpdate(t.Context(), changed, ruled, o).Errors)
 }
 
+// TestUnsupportedKeywords checks the error about the first keyword that a structural schema with
+// selectable fields cannot have.
+func TestUnsupportedKeywords(t *testing.T) {
+	for text, want := range map[string]string{
+		`{type: object, properties: {a: {$ref: "#/x"}, b: {definitions: {c: {type: string}}}}}`:        "OpenAPIV3Schema '$ref' is not supported",
+		`{type: object, properties: {a: {type: string}, b: {dependencies: {c: [d]}}}}`:                 "OpenAPIV3Schema 'dependencies' is not supported",
+		`{type: object, properties: {a: {$ref: ""}, b: {type: array, items: [{type: string}]}}}`:       "must be a structural schema",
+		`{type: object, properties: {b: {type: object, x-kubernetes-preserve-unknown-fields: false}}}`: "must be a structural schema",
+	} {
+		c := definition(t, text, func(c *api.CustomResourceDefinition) {
+			c.Spec.Versions[0].SelectableFields = []api.SelectableField{{JSONPath: ".x"}}
+		})
+		want = `schema.openAPIV3Schema: Invalid value: "": ` + want
+		if errs := create(c, schema.Kubernetes).Errors; !containsError(errs, want) {
+			t.Errorf("%s: got %v, want %s", text, errs, want)
+		}
+	}
+}
+
 // TestCondition checks that conditions are found by their type.
 func TestCondition(t *testing.T) {
 	c := stored(t, betaDefinition(t, `{type: object, $schema: x}`, preserving(true)))
