@@ -11,7 +11,6 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/impact"
 	"espalier.dev/analysis/object"
-	"espalier.dev/api/codec"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/source"
@@ -191,22 +190,22 @@ func (a *app) loadSides(ctx context.Context, flags input.Flags, r *report.Report
 		return set, err
 	}
 	for _, d := range ds.All() {
-		decoded, err := codec.DecodeLenient(d.readable())
+		side, err := newDiffSide(d)
 		if err != nil {
 			at := d.item().Position("").Value
 			r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: d.file, Line: at.Line,
 				Column: at.Column, Message: err.Error(), Object: d.identity()})
 			continue
 		}
-		if first := set.byName[decoded.Name]; first != nil {
+		if first := set.byName[side.crd.Name]; first != nil {
 			at := report.At(first.item, analysis.Finding{})
 			r.Report(d.item(), analysis.Finding{
 				Rule: ruleSeveral, Severity: analysis.Warning, Path: "metadata.name", Pointer: "/metadata/name",
-				Message: fmt.Sprintf("the CRD %s is also in %s, line %d: only that one is compared", decoded.Name, at.File, at.Span.Line),
+				Message: fmt.Sprintf("the CRD %s is also in %s, line %d: only that one is compared", side.crd.Name, at.File, at.Span.Line),
 			})
 			continue
 		}
-		set.byName[decoded.Name] = &diffSide{item: d.item(), crd: decoded, beta: d.isV1beta1()}
+		set.byName[side.crd.Name] = side
 	}
 	return set, nil
 }

@@ -12,6 +12,7 @@ import (
 	"espalier.dev/analysis/impact"
 	"espalier.dev/analysis/object"
 	"espalier.dev/api"
+	"espalier.dev/api/codec"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/internal/jsonptr"
@@ -24,6 +25,15 @@ type diffSide struct {
 	where string
 	crd   *api.CustomResourceDefinition
 	beta  bool
+}
+
+// newDiffSide decodes a CRD, including its status.
+func newDiffSide(d *definition) (*diffSide, error) {
+	decoded, err := codec.DecodeLenient(d.readable())
+	if err != nil {
+		return nil, err
+	}
+	return &diffSide{item: d.item(), crd: decoded, beta: d.isV1beta1()}, nil
 }
 
 // diffSet is the old or the new CRDs.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -152,21 +151,6 @@ func (a *app) lint(c *cobra.Command, o lintOptions) (err error) {
 		}
 	}
 	return nil
-}
-
-// placed adds positions to findings about a CRD and sorts them by position.
-func placed(it *input.Item, findings []analysis.Finding) []report.Finding {
-	all := make([]report.Finding, len(findings))
-	for i, f := range findings {
-		if lint.AboutKey(f.Rule) {
-			f.Part = analysis.FieldName
-		}
-		all[i] = report.At(it, f)
-	}
-	slices.SortStableFunc(all, func(a, b report.Finding) int {
-		return cmp.Or(cmp.Compare(a.Span.Line, b.Span.Line), cmp.Compare(a.Span.Column, b.Span.Column))
-	})
-	return all
 }
 
 // readDefinitions reads CRDs and skips other objects. Input without CRDs is a problem.

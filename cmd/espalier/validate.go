@@ -15,8 +15,6 @@ import (
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
-	"espalier.dev/internal/jsonx"
-	"espalier.dev/schema"
 )
 
 // validateOptions are the flags of validate.
@@ -116,24 +114,6 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	return c
 }
 
-// documentResult is the result of validating the objects of one document.
-type documentResult struct {
-	objects []objectResult
-	problem *input.Problem
-}
-
-// objectResult is the result of validating an object.
-type objectResult struct {
-	item *input.Item
-	// uses is the CRD of the object, or nil.
-	uses     *definition
-	findings []report.Finding
-	// skipped is the reason why the object was not validated, or empty.
-	skipped string
-	// failed is the reason why no object can be validated, or nil.
-	failed error
-}
-
 func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	fields, err := object.ParseFieldValidation(o.fieldValidation)
 	if err != nil {
@@ -164,171 +144,20 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 		return err
 	}
 	v := &validator{ctx: ctx, definitions: ds, fields: fields, skip: o.skip}
+	var old *oldObjects
 	if len(o.old.Paths) > 0 {
-		if v.old, err = a.loadOld(ctx, o.old, r.Failure); err != nil {
+		if old, err = a.loadOld(ctx, o.old, r.Failure); err != nil {
 			return err
 		}
+		v.before = old.of
 	}
-	reported := map[*definition]bool{}
-	err = input.Parallel(ctx, a.stdin, ahead.Input(o.objects), v.document, func(d documentResult) error {
-		for _, object := range d.objects {
-			if object.failed != nil {
-				return object.failed
-			}
-			if used := object.uses; used != nil && !reported[used] {
-				reported[used] = true
-				ds.reportOthers(r, used)
-				if err := reportRejected(ctx, r, used, o.checkCRDs); err != nil {
-					return err
-				}
-			}
-			if object.skipped != "" {
-				r.Skipped(object.item, object.skipped)
-				continue
-			}
-			r.Saw(object.item)
-			for _, f := range object.findings {
-				r.Add(f)
-			}
-		}
-		if d.problem != nil {
-			r.Failure(*d.problem)
-		}
-		return nil
-	}, r.Failure)
+	results := &validationReporter{ctx: ctx, r: r, definitions: ds, checkCRDs: o.checkCRDs, reported: map[*definition]bool{}}
+	err = input.Parallel(ctx, a.stdin, ahead.Input(o.objects), v.document, results.report, r.Failure)
 	r.Summary().Others = int(o.objects.Dropped.Load())
-	if p := v.old.problem(); p != nil && err == nil {
+	if p := old.problem(); p != nil && err == nil {
 		r.Failure(*p)
 	}
 	return err
-}
-
-// reportRejected reports why a CRD cannot be used and, if check is set, why the API server
-// would reject it.
-func reportRejected(ctx context.Context, r *report.Reporter, d *definition, check bool) error {
-	_, unusable := d.checker()
-	if unusable == nil && !(check && d.rejected(ctx)) {
-		return nil
-	}
-	reasons, err := d.findings(ctx)
-	if err != nil {
-		return err
-	}
-	it := d.item()
-	d.using.Lock()
-	defer d.using.Unlock()
-	for _, reason := range reasons {
-		r.Report(it, reason)
-	}
-	if unusable != nil && len(reasons) == 0 {
-		r.Report(it, analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: unusable.Error()})
-	}
-	return nil
-}
-
-// validator validates objects. It is safe for concurrent use.
-type validator struct {
-	ctx         context.Context
-	definitions *definitions
-	fields      object.FieldValidation
-	skip        skipFlags
-	// old holds the objects before an update. It is nil if objects are created.
-	old *oldObjects
-}
-
-// document validates the objects of a document.
-func (v *validator) document(d *input.Document) (out documentResult) {
-	items, problem := d.Items()
-	out.problem = problem
-	for _, it := range items {
-		if v.ctx.Err() != nil {
-			break // a list can be long
-		}
-		result := objectResult{item: it}
-		for _, f := range v.object(it, &result) {
-			result.findings = append(result.findings, report.At(it, f))
-		}
-		report.Sort(result.findings)
-		out.objects = append(out.objects, result)
-	}
-	return out
-}
-
-// object validates one object. It returns its findings, and everything else in out.
-func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding {
-	if out.skipped = v.skip.byKind(it); out.skipped != "" {
-		return nil
-	}
-	if isDefinition(it) {
-		return append(v.definition(it), v.definitions.overridden(it)...)
-	}
-	if v.definitions.IsBuiltin(it) {
-		if out.skipped = v.skip.byBuiltin(); out.skipped != "" {
-			return nil
-		}
-		old, findings := v.old.of(it)
-		var before []byte
-		if old != nil {
-			before = old.JSON
-		}
-		return append(findings, builtinChecker().Check(v.ctx, it.JSON, before, v.fields)...)
-	}
-	d, err := v.definitions.Find(it)
-	if err != nil {
-		out.skipped = v.skip.byError(err)
-		return v.missing(err, out)
-	}
-	out.uses = d
-	checker, err := d.checker()
-	if err != nil {
-		return []analysis.Finding{{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Path: "kind", Pointer: "/kind",
-			Message: fmt.Sprintf("the CRD in %s cannot be used: %v", d.file, err)}}
-	}
-	old, findings := v.old.of(it)
-	var before schema.Object
-	if old != nil {
-		value, err := jsonx.Parse(old.JSON)
-		if err != nil {
-			return []analysis.Finding{{Rule: object.RuleDecode, Severity: analysis.Error,
-				Message: fmt.Sprintf("cannot read the old object in %s: %v", old.File, err)}}
-		}
-		before, _ = value.(schema.Object)
-	}
-	return append(findings, checker.Check(v.ctx, it.JSON, before, v.fields)...)
-}
-
-// missing returns the finding about an object whose CRD was not found.
-func (v *validator) missing(err error, out *objectResult) []analysis.Finding {
-	var missing *lookup.Missing
-	switch {
-	case out.skipped != "":
-		return nil
-	case !errors.As(err, &missing):
-		out.failed = err
-		return nil
-	}
-	f := missing.Finding()
-	switch skip := "skip such objects with --ignore-missing-crds"; {
-	case !missing.Unrelated || strings.HasSuffix(f.Message, "?"):
-	case missing.Remedy == "":
-		f.Message += ": " + skip
-	default:
-		f.Message += ", or " + skip
-	}
-	return []analysis.Finding{f}
-}
-
-// definition validates a CRD among the objects.
-func (v *validator) definition(it *input.Item) []analysis.Finding {
-	d := newDefinition(it, v.definitions.semantics)
-	if !d.rejected(v.ctx) {
-		return nil
-	}
-	reasons, err := d.findings(v.ctx)
-	if err != nil {
-		return []analysis.Finding{{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()}}
-	}
-	return reasons
 }
 
 // oldObjects are the objects before an update, by identity.
@@ -371,11 +200,8 @@ func oldIdentity(it *input.Item) input.Identity {
 }
 
 // of returns the object before the update, or nil and a warning if there is none: the object
-// is then created. Without old objects, all objects are created, which needs no warning.
+// is then created.
 func (o *oldObjects) of(it *input.Item) (old *input.Item, warnings []analysis.Finding) {
-	if o == nil {
-		return nil, nil
-	}
 	o.asked.Store(true)
 	if old = o.byIdentity[oldIdentity(it)]; old == nil {
 		return nil, []analysis.Finding{{Rule: ruleNoOldObject, Severity: analysis.Warning, Path: "metadata.name", Pointer: "/metadata/name",
