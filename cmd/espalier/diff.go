@@ -184,7 +184,7 @@ func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 
 // loadSides reads CRDs, including their status.
 func (a *app) loadSides(ctx context.Context, flags input.Flags, r *report.Reporter) (diffSet, error) {
-	set := diffSet{byName: map[string]*diffSide{}, path: flags.Paths[0]}
+	set := diffSet{byName: map[string]*diffSide{}}
 	ds, err := a.loadDefinitions(ctx, flags, r.Failure)
 	if err != nil {
 		return set, err

@@ -39,14 +39,12 @@ func newDiffSide(d *definition) (*diffSide, error) {
 // diffSet is the old or the new CRDs.
 type diffSet struct {
 	byName map[string]*diffSide
-	// path is the argument that names the CRDs.
-	path string
 }
 
 // single returns the CRD of a file with only one, or nil.
 func (s diffSet) single() *diffSide {
 	for _, side := range s.byName {
-		if len(s.byName) == 1 && side.item != nil && (s.path == "-" || side.item.File == s.path) {
+		if len(s.byName) == 1 && side.item != nil && side.item.Named() {
 			return side
 		}
 	}

@@ -41,10 +41,13 @@ type app struct {
 	rules func() config.Rules
 	// inputs is the input of the command that findings are about.
 	inputs []input.Flags
+	// repositories are the Git repositories that the command reads.
+	repositories *input.Repositories
 }
 
 // run runs the command line args and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
+	a.repositories = input.NewRepositories(ctx)
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
@@ -52,6 +55,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetErr(a.stderr)
 	rejectUnknownTopics(root, args)
 	err := root.ExecuteContext(ctx)
+	err = errors.Join(err, a.repositories.Close())
 	var exit report.ExitError
 	switch {
 	case err == nil:

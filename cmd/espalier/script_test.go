@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -24,6 +27,8 @@ import (
 //	$ espalier lint -f crd.yaml        runs a command; 'single' and "double" quotes,
 //	$ NO_COLOR=1 espalier prune … < f  variables and input from a file work as in a shell;
 //	                                   the program can also be kubectl-espalier
+//	$ git commit …                     runs git, or ln, mkdir, mv or rm; commits are reproducible
+//	cd DIR                             changes the directory for the commands that follow
 //	server                             starts a server with its own etcd; commands find them with
 //	                                   $KUBECONFIG and $ETCD
 //	send METHOD PATH [FILE]            sends a request to it; the response is the standard output,
@@ -114,6 +119,8 @@ func (s *script) run(t *testing.T) {
 		case "$":
 			s.checkCode(t, exitClean)
 			s.command(t, rest)
+		case "cd":
+			t.Chdir(rest)
 		case "server":
 			s.serve(t)
 		case "send":
@@ -225,10 +232,21 @@ func (s *script) command(t *testing.T, line string) {
 		env[name] = value
 		words = words[1:]
 	}
-	if len(words) == 0 || words[0] != "espalier" && words[0] != "kubectl-espalier" {
-		t.Fatalf("$ %s: only espalier can be run", line)
-	}
 	var stdout, stderr bytes.Buffer
+	switch {
+	case len(words) > 0 && slices.Contains([]string{"git", "ln", "mkdir", "mv", "rm"}, words[0]):
+		s.code = runProgram(t, words, env, &stdout, &stderr)
+		s.stdout, s.stderr = stdout.String(), stderr.String()
+		s.ran, s.checked, s.last = true, false, line
+		return
+	case len(words) == 0 || words[0] != "espalier" && words[0] != "kubectl-espalier":
+		t.Fatalf("$ %s: only espalier, git and a few others can be run", line)
+	}
+	if path, ok := env["PATH"]; ok {
+		before := os.Getenv("PATH")
+		t.Setenv("PATH", path)
+		defer t.Setenv("PATH", before)
+	}
 	a := &app{program: words[0], stdin: &stdin, stdout: &stdout, stderr: &stderr, environ: func(name string) (string, bool) {
 		value, ok := env[name]
 		return value, ok
@@ -236,6 +254,32 @@ func (s *script) command(t *testing.T, line string) {
 	s.code = a.run(context.Background(), words[1:])
 	s.stdout, s.stderr = stdout.String(), stderr.String()
 	s.ran, s.checked, s.last = true, false, line
+}
+
+// runProgram runs a program other than espalier, and returns its exit code. What git does depends
+// on neither the user's settings nor the time.
+func runProgram(t *testing.T, words []string, env map[string]string, stdout, stderr io.Writer) int {
+	t.Helper()
+	path, err := exec.LookPath(words[0])
+	if err != nil {
+		t.Skipf("there is no %s", words[0])
+	}
+	c := exec.CommandContext(t.Context(), path, words[1:]...)
+	c.Stdout, c.Stderr = stdout, stderr
+	const name, mail, date = "Espalier", "espalier@example.com", "2026-01-02T03:04:05Z"
+	c.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "GIT_ALLOW_PROTOCOL=file",
+		"GIT_AUTHOR_NAME="+name, "GIT_AUTHOR_EMAIL="+mail, "GIT_AUTHOR_DATE="+date,
+		"GIT_COMMITTER_NAME="+name, "GIT_COMMITTER_EMAIL="+mail, "GIT_COMMITTER_DATE="+date)
+	for name, value := range env {
+		c.Env = append(c.Env, name+"="+value)
+	}
+	var exit *exec.ExitError
+	if err := c.Run(); errors.As(err, &exit) {
+		return exit.ExitCode()
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return 0
 }
 
 // splitWords splits a line as a shell does, without expanding anything.

@@ -59,7 +59,7 @@ func (a *app) configure(c *cobra.Command) (err error) {
 	if err := a.readBaseline(); err != nil {
 		return err
 	}
-	a.skipFiles(c)
+	a.prepareInput(c)
 	done, err := a.environmentSemantics(c)
 	if err != nil || done || a.config.Semantics == "" {
 		return err
@@ -131,9 +131,9 @@ func (a *app) setDefaults(c *cobra.Command) error {
 	return err
 }
 
-// skipFiles makes the command skip the files that the configuration file excludes, and the
-// baseline, which may be among the input.
-func (a *app) skipFiles(c *cobra.Command) {
+// prepareInput makes the input of the command share repositories, and skip the files that the
+// configuration file excludes, and the baseline, which may be among the input.
+func (a *app) prepareInput(c *cobra.Command) {
 	flag := c.Flags().Lookup("exclude")
 	if flag == nil {
 		return
@@ -142,6 +142,7 @@ func (a *app) skipFiles(c *cobra.Command) {
 	if !ok {
 		return
 	}
+	exclude.input.Git = a.repositories
 	if len(a.config.Exclude) > 0 {
 		exclude.input.Skip = a.config.Excludes
 	}

@@ -20,6 +20,8 @@ import (
 // file is a file to read.
 type file struct {
 	path string
+	// in is where the file is. It is nil for standard input.
+	in tree
 	// named is set if the user named the file itself, not a directory that contains it.
 	named bool
 	// regular is set if the file can be read again.
@@ -34,19 +36,28 @@ func (r *reader) path(path string, stdin io.Reader) error {
 		r.fail(path, Unreadable, "URLs are not supported: download the file, or pipe it to standard input with -f -")
 		return nil
 	}
-	info, err := os.Stat(path)
+	in := tree(osTree{})
+	if IsGit(path) {
+		found, name, err := r.flags.Git.find(path)
+		if err != nil {
+			r.fail(path, Unreadable, "cannot read: %v", err)
+			return r.ctx.Err()
+		}
+		in, path = found, name
+	}
+	info, err := in.stat(path)
 	switch {
 	case err != nil:
 		r.fail(path, Unreadable, "cannot read: %v", Reason(err))
 		return nil
 	case info.IsDir():
-		return r.directory(path)
-	case r.excluded(path, path, false):
+		return r.directory(in, path)
+	case r.excluded(in, path, path, false):
 		return nil
-	case info.Mode().IsRegular() && r.once(realPath(path)):
+	case info.Mode().IsRegular() && r.once(in.real(path)):
 		return nil
 	}
-	return r.take(file{path: path, named: true}, info)
+	return r.take(file{path: path, in: in, named: true}, info)
 }
 
 // take reads a file, or passes it to small.
@@ -63,8 +74,8 @@ func (r *reader) take(f file, info os.FileInfo) error {
 func extensions() []string { return []string{".json", ".yaml", ".yml"} }
 
 // directory reads the files of a directory and, if the flags say so, its subdirectories.
-func (r *reader) directory(root string) error {
-	found, err := r.walk(root, realPath(root), "")
+func (r *reader) directory(in tree, root string) error {
+	found, err := r.walk(in, root, in.real(root), "")
 	if err == nil && found == 0 {
 		hint := ""
 		if !r.flags.Recursive {
@@ -75,14 +86,14 @@ func (r *reader) directory(root string) error {
 	return err
 }
 
-// walk reads the directory path, whose resolved path is real and whose path below the
+// walk reads the directory path of a tree, whose resolved path is real and whose path below the
 // directory that the user named is below. It returns the number of files found, including
 // excluded ones. It follows links. Each directory is read once, so that loops end.
-func (r *reader) walk(path, real, below string) (found int, err error) {
+func (r *reader) walk(in tree, path, real, below string) (found int, err error) {
 	if r.once(real) {
 		return 1, nil
 	}
-	entries, err := os.ReadDir(path)
+	entries, err := in.readDir(path)
 	if err != nil {
 		r.fail(path, Unreadable, "cannot read: %v", Reason(err))
 		found++
@@ -91,20 +102,21 @@ func (r *reader) walk(path, real, below string) (found int, err error) {
 		if err := r.ctx.Err(); err != nil {
 			return found, err
 		}
-		name, at := filepath.Join(path, entry.Name()), filepath.Join(real, entry.Name())
+		name, at := in.join(path, entry.Name()), in.join(real, entry.Name())
 		isLink := entry.Type()&fs.ModeSymlink != 0
 		matches := slices.Contains(extensions(), strings.ToLower(filepath.Ext(name)))
 		if !matches && !entry.IsDir() && !isLink || ownFile(entry.Name()) {
 			continue
 		}
-		// For a link, its target decides.
-		info, err := os.Stat(name)
+		info, err := entry.Info()
 		if isLink {
-			at = realPath(name)
+			// Its target decides.
+			info, err = in.stat(name)
+			at = in.real(name)
 		}
 		relative := below + entry.Name()
 		switch {
-		case r.excluded(name, relative, err == nil && info.IsDir()):
+		case r.excluded(in, name, relative, err == nil && info.IsDir()):
 			found++
 		case err != nil && matches:
 			found++
@@ -114,7 +126,7 @@ func (r *reader) walk(path, real, below string) (found int, err error) {
 			if !r.flags.Recursive || entry.Name() == ".git" {
 				continue
 			}
-			n, err := r.walk(name, at, relative+"/")
+			n, err := r.walk(in, name, at, relative+"/")
 			if found += n; err != nil {
 				return found, err
 			}
@@ -123,23 +135,12 @@ func (r *reader) walk(path, real, below string) (found int, err error) {
 			if r.once(at) {
 				continue
 			}
-			if err := r.take(file{path: name}, info); err != nil {
+			if err := r.take(file{path: name, in: in}, info); err != nil {
 				return found, err
 			}
 		}
 	}
 	return found, nil
-}
-
-// realPath returns the absolute path without links, as far as it can be resolved.
-func realPath(path string) string {
-	if resolved, err := filepath.EvalSymlinks(path); err == nil {
-		path = resolved
-	}
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
-	}
-	return path
 }
 
 // once reports whether a file or directory has been read already, and remembers it.
@@ -218,19 +219,20 @@ func ReadFile(path string) ([]byte, error) {
 }
 
 func (r *reader) file(f file) error {
-	open, err := Open(f.path)
+	open, err := f.in.open(f.path)
 	if err != nil {
+		if r.ctx.Err() != nil {
+			return r.ctx.Err()
+		}
 		r.fail(f.path, Unreadable, "cannot read: %v", Reason(err))
 		return nil
 	}
 	defer open.Close()
-	info, err := open.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+	if f.regular = open.regular; !f.regular {
 		return r.stream(f, open, r.flags.ahead)
 	}
-	f.regular = true
-	if info.Size() <= smallFile {
-		data := make([]byte, info.Size()+1)
+	if open.size <= smallFile {
+		data := make([]byte, open.size+1)
 		if n, err := io.ReadFull(open, data); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 			if data = data[:n]; r.rejectBinary(f.path, data[:min(n, sniffed)]) || r.flags.Dropped == nil && !r.flags.keeps(data) {
 				return nil
@@ -258,10 +260,10 @@ func parseExclusions(patterns []string) (all []glob.File, err error) {
 
 // excluded reports whether a file or directory is skipped. below is its path relative to the
 // directory that the user named, or the path itself.
-func (r *reader) excluded(path, below string, isDir bool) bool {
+func (r *reader) excluded(in tree, path, below string, isDir bool) bool {
 	below = filepath.ToSlash(below)
 	return slices.ContainsFunc(r.exclude, func(f glob.File) bool { return f.Match(below, isDir) }) ||
-		r.flags.Skip != nil && r.flags.Skip(path, isDir)
+		r.flags.Skip != nil && r.flags.Skip(in.local(path), isDir)
 }
 
 // Excluded reports whether the user has excluded every file of the input: that there is nothing

@@ -24,7 +24,8 @@ const Stdin = "<stdin>"
 
 // Flags are the input flags of a command.
 type Flags struct {
-	// Paths are files, directories, or - for standard input.
+	// Paths are files, directories, git:REV:PATH for those of a revision in the Git repository of
+	// the working directory, or - for standard input.
 	Paths []string
 	// Recursive includes subdirectories.
 	Recursive bool
@@ -40,6 +41,8 @@ type Flags struct {
 	MaxDocument int
 	// Keep selects the documents that are read.
 	Keep Filter
+	// Git has the repositories of paths in revisions. If it is nil, they are opened for each read.
+	Git *Repositories
 	// Dropped counts the documents that Keep drops, unless it is nil.
 	Dropped *atomic.Int64
 
@@ -152,6 +155,12 @@ func (r *reader) all(stdin io.Reader) (err error) {
 	if r.exclude, err = parseExclusions(r.flags.Exclude); err != nil {
 		return err
 	}
+	if r.flags.Git == nil {
+		own := *r.flags
+		own.Git = NewRepositories(context.WithoutCancel(r.ctx))
+		r.flags = &own
+		defer func() { err = errors.Join(err, own.Git.Close()) }()
+	}
 	for _, path := range r.flags.Paths {
 		if err := r.path(path, stdin); err != nil {
 			return err
@@ -253,7 +262,7 @@ func (r *reader) documents(f file, documents documentReader) error {
 			continue
 		}
 		empty = false
-		document := &Document{File: f.path, Document: d, regular: f.regular,
+		document := &Document{File: f.path, Document: d, in: f.in, named: f.named, regular: f.regular,
 			maxDocument: r.flags.MaxDocument, keep: r.flags.Keep, dropped: r.flags.Dropped}
 		if !r.flags.keeps(d.Source()) {
 			document.drop()

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +22,9 @@ type Document struct {
 	*yamlx.Document
 	File string
 
+	// in is where the file is, or nil. named is set if the user named the file itself.
+	in    tree
+	named bool
 	// regular is set if the file can be read again, with the given limit.
 	regular     bool
 	maxDocument int
@@ -42,6 +44,8 @@ type Item struct {
 	JSON []byte
 
 	identity    Identity
+	in          tree
+	named       bool
 	regular     bool
 	maxDocument int
 }
@@ -71,6 +75,10 @@ func (id Identity) String() string {
 
 // Identity returns the object's identity.
 func (it *Item) Identity() Identity { return it.identity }
+
+// Named reports whether the user named the file of the object, and not a directory that contains
+// it.
+func (it *Item) Named() bool { return it.named }
 
 // APIVersion returns the object's apiVersion.
 func (it *Item) APIVersion() string { return it.identity.APIVersion }
@@ -215,7 +223,7 @@ func (d *Document) expand(items []*Item, src []byte, base string, around Identit
 	}
 	if !strings.HasSuffix(id.Kind, "List") {
 		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id,
-			regular: d.regular, maxDocument: d.maxDocument}), nil
+			in: d.in, named: d.named, regular: d.regular, maxDocument: d.maxDocument}), nil
 	}
 	list, ok, err := listItems(src)
 	if err != nil {
@@ -223,7 +231,7 @@ func (d *Document) expand(items []*Item, src []byte, base string, around Identit
 	}
 	if !ok && id.Kind != "List" {
 		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id,
-			regular: d.regular, maxDocument: d.maxDocument}), nil
+			in: d.in, named: d.named, regular: d.regular, maxDocument: d.maxDocument}), nil
 	}
 	if depth == maxNesting {
 		return items, &placedError{pointer: base, message: fmt.Sprintf("lists are nested more than %d levels deep", maxNesting)}
@@ -361,6 +369,7 @@ func listItems(src []byte) (items [][]byte, ok bool, err error) {
 // objects need not keep the text of all.
 type Place struct {
 	file        string
+	in          tree
 	line        int
 	offset      int64
 	identity    Identity
@@ -375,7 +384,7 @@ func (it *Item) Place(sum [sha256.Size]byte) (Place, bool) {
 	if !it.regular || it.Base != "" {
 		return Place{}, false
 	}
-	return Place{file: it.File, line: it.Doc.Line(), offset: it.Doc.Offset(),
+	return Place{file: it.File, in: it.in, line: it.Doc.Line(), offset: it.Doc.Offset(),
 		identity: it.identity, sum: sum, maxDocument: it.maxDocument}, true
 }
 
@@ -384,17 +393,17 @@ func (it *Item) Sum() [sha256.Size]byte { return sha256.Sum256(it.JSON) }
 
 // Read reads the object. It returns an error if the file has changed.
 func (p Place) Read() (*Item, error) {
-	open, err := Open(p.file)
+	open, err := p.in.open(p.file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s again: %w", p.file, Reason(err))
 	}
 	defer open.Close()
-	if _, err := open.Seek(p.offset, io.SeekStart); err != nil {
+	if err := open.skip(p.offset); err != nil {
 		return nil, fmt.Errorf("cannot read %s again: %w", p.file, Reason(err))
 	}
 	d, err := yamlx.NewReader(open, yamlx.Options{Line: p.line, MaxDocument: p.maxDocument}).Next()
 	if err == nil && !d.Empty() {
-		items, problem := (&Document{Document: d, File: p.file}).Items()
+		items, problem := (&Document{Document: d, File: p.file, in: p.in}).Items()
 		if problem == nil && len(items) == 1 && items[0].identity == p.identity && items[0].Sum() == p.sum {
 			return items[0], nil
 		}

@@ -125,7 +125,7 @@ func produce[T any](ctx context.Context, stdin io.Reader, flags Flags, send func
 		visit:   func(d *Document) error { return add(entry{doc: d}, len(d.Source())) },
 		problem: func(p Problem) { next.entries = append(next.entries, entry{problem: &p}) },
 		small: func(f file, info os.FileInfo) (bool, error) {
-			if !info.Mode().IsRegular() || info.Size() > smallFile {
+			if !info.Mode().IsRegular() || info.Size() > smallFile || info.Size() < 0 {
 				return false, nil
 			}
 			return true, add(entry{file: f}, int(info.Size()))

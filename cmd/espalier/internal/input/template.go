@@ -2,8 +2,6 @@ package input
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"unicode/utf8"
 
 	"espalier.dev/api"
@@ -47,7 +45,7 @@ func (d *Document) helmTemplate(err *yamlx.Error) *Problem {
 		if at = bareAction(src, at); at < 0 {
 			return nil
 		}
-	} else if !inChart(d.File) {
+	} else if !d.inChart() {
 		return nil
 	}
 	start := bytes.LastIndexByte(src[:at], '\n') + 1
@@ -77,17 +75,17 @@ func bareAction(src []byte, at int) int {
 	}
 }
 
-// inChart reports whether a file is in the directory templates of a Helm chart, at any depth.
-func inChart(file string) bool {
-	abs, err := filepath.Abs(file)
-	if err != nil {
+// inChart reports whether the file is in the directory templates of a Helm chart, at any depth.
+func (d *Document) inChart() bool {
+	if d.in == nil {
 		return false
 	}
-	for dir := filepath.Dir(abs); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if filepath.Base(dir) != "templates" {
+	above := d.in.parents(d.File)
+	for i, dir := range above[:max(len(above)-1, 0)] {
+		if dir != d.in.join(above[i+1], "templates") {
 			continue
 		}
-		if _, err := os.Stat(filepath.Join(filepath.Dir(dir), "Chart.yaml")); err == nil {
+		if _, err := d.in.stat(d.in.join(above[i+1], "Chart.yaml")); err == nil {
 			return true
 		}
 	}

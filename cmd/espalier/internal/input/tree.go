@@ -1,0 +1,90 @@
+package input
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// tree is where files are: the file system, or a revision in a Git repository. Paths are those
+// that findings have.
+type tree interface {
+	// stat describes a file or directory, and follows links. A size of -1 is unknown.
+	stat(path string) (fs.FileInfo, error)
+	// readDir returns the entries of a directory, sorted by name.
+	readDir(path string) ([]fs.DirEntry, error)
+	open(path string) (*content, error)
+	// join returns the path of an entry of a directory.
+	join(dir, name string) string
+	// parents returns the directories above a file, the closest first.
+	parents(path string) []string
+	// real returns the path without links, as far as it can be resolved: it identifies a file.
+	real(path string) string
+	// local returns the path that the file has, or would have, in the file system.
+	local(path string) string
+}
+
+// content is the content of a file. If it is regular, its size is known, and it can be read again.
+type content struct {
+	io.ReadCloser
+	regular bool
+	size    int64
+}
+
+// skip skips the start of the content.
+func (c *content) skip(n int64) error {
+	if seeker, ok := c.ReadCloser.(io.Seeker); ok {
+		_, err := seeker.Seek(n, io.SeekStart)
+		return err
+	}
+	_, err := io.CopyN(io.Discard, c, n)
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// osTree is the file system.
+type osTree struct{}
+
+func (osTree) stat(path string) (fs.FileInfo, error)      { return os.Stat(path) }
+func (osTree) readDir(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
+func (osTree) join(dir, name string) string               { return filepath.Join(dir, name) }
+func (osTree) local(path string) string                   { return path }
+
+func (osTree) open(path string) (*content, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return &content{ReadCloser: f}, nil
+	}
+	return &content{ReadCloser: f, regular: true, size: info.Size()}, nil
+}
+
+func (osTree) parents(path string) (above []string) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil
+	}
+	for path = abs; path != filepath.Dir(path); {
+		path = filepath.Dir(path)
+		above = append(above, path)
+	}
+	return above
+}
+
+// real returns the absolute path without links.
+func (osTree) real(path string) string {
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		path = resolved
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return path
+}
