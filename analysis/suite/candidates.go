@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Candidate is a CRD that a suite may be for.
@@ -23,11 +24,15 @@ type Candidates struct {
 	// Given are the CRDs of the command line, Named those in the files that the suite names,
 	// Around those next to all suites, and Configured those of the configuration file.
 	Given, Named, Around, Configured []Candidate
+	// Cluster returns the CRDs of a cluster with a name or, if it is empty, of a kind. It is nil
+	// if there is no cluster.
+	Cluster func(name string, kind runtimeschema.GroupKind) ([]Candidate, error)
 }
 
 // Choose returns the CRD of the suite: the only one of the first source that has any. The command
-// line takes precedence over the suite, which takes precedence over the configuration file. The
-// pointer is the place in the suite to which an error refers.
+// line takes precedence over the suite, which takes precedence over the configuration file, and that
+// over the cluster, whose CRD is that of the suite's objects. The pointer is the place in the suite
+// to which an error refers.
 func (s *Suite) Choose(c Candidates) (chosen Candidate, pointer string, err error) {
 	var sources [][]Candidate
 	if len(s.Files) > 0 {
@@ -58,10 +63,37 @@ func (s *Suite) Choose(c Candidates) (chosen Candidate, pointer string, err erro
 		}
 		return chosen, pointer, fmt.Errorf("more than one CRD found: %s\n%s", how, strings.Join(places, "\n"))
 	}
+	if c.Cluster != nil {
+		return s.fromCluster(c)
+	}
 	if s.Definition != "" {
 		return chosen, "/crdName", fmt.Errorf("CRD %s not found: name its file with --crd", s.Definition)
 	}
 	return chosen, "", errors.New("no CRD found: name its file with crd in the suite, or with --crd")
+}
+
+// fromCluster returns the CRD of the suite in a cluster.
+func (s *Suite) fromCluster(c Candidates) (chosen Candidate, pointer string, err error) {
+	var kind runtimeschema.GroupKind
+	what := "CRD " + s.Definition
+	if s.Definition != "" {
+		pointer = "/crdName"
+	} else {
+		types := s.types()
+		if len(types) == 0 {
+			return chosen, "", errors.New("no CRD found: to find it in the cluster, base needs apiVersion and kind")
+		}
+		kind = types[0].GroupVersionKind().GroupKind()
+		what = "CRD for " + types[0].APIVersion + " " + types[0].Kind
+	}
+	found, err := c.Cluster(s.Definition, kind)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("the cluster has no %s: name its file with crd in the suite, or with --crd", what)
+	}
+	if err != nil {
+		return chosen, pointer, err
+	}
+	return found[0], pointer, nil
 }
 
 // NeedsNoCRD reports whether all objects of the suite are of kinds that has reports, and the suite

@@ -79,10 +79,10 @@ func isDefinition(it *input.Item) bool {
 }
 
 // loadDefinitionsFor reads the CRDs that crds names, if any, and prepares to look ahead for
-// those among the objects when an object needs one. ahead must be closed after the objects
-// have been read.
+// those among the objects when an object needs one. more returns further CRDs, for kinds that
+// none of these defines; it may be nil. ahead must be closed after the objects have been read.
 func (a *app) loadDefinitionsFor(ctx context.Context, crds, objects input.Flags, ahead *input.Ahead,
-	problem func(input.Problem)) (ds *definitions, err error) {
+	more func() ([]*definition, error), problem func(input.Problem)) (ds *definitions, err error) {
 	ds = a.noDefinitions()
 	if len(crds.Paths) > 0 {
 		if ds, err = a.indexDefinitions(ctx, crds, newIndexEntry, problem); err != nil {
@@ -95,7 +95,15 @@ func (a *app) loadDefinitionsFor(ctx context.Context, crds, objects input.Flags,
 		if err != nil {
 			return nil, err
 		}
-		return found.All(), nil
+		if more == nil {
+			return found.All(), nil
+		}
+		others, err := more()
+		if err != nil {
+			return nil, err
+		}
+		others = slices.DeleteFunc(others, func(d *definition) bool { return len(found.Of(d.kind)) > 0 })
+		return append(found.All(), others...), nil
 	})
 	return ds, nil
 }

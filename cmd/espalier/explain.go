@@ -20,6 +20,7 @@ import (
 // explainOptions are the flags of explain.
 type explainOptions struct {
 	crds       input.Flags
+	source     sourceFlags
 	apiVersion string
 	recursive  bool
 	sample     string
@@ -29,7 +30,7 @@ type explainOptions struct {
 func newExplainCommand(a *app) *cobra.Command {
 	var o explainOptions
 	c := &cobra.Command{
-		Use:   "explain [--crd PATH]... RESOURCE[.FIELD...]",
+		Use:   "explain [--crd PATH... | --from-cluster] RESOURCE[.FIELD...]",
 		Short: "Describe a resource or one of its fields, or print a sample object",
 		Long: `Explain prints the description and type of a resource or field, as kubectl explain does,
 and what kubectl explain leaves out: whether the field is required, its default, enum,
@@ -38,7 +39,8 @@ conditions under allOf, anyOf, oneOf and not, deprecations, and whether unknown 
 pruned or preserved, and why. If the two semantics differ, explain describes both.
 
 Explain knows Kubernetes' own kinds, such as deployments and pods, without a CRD or a
-cluster. Other resources need their CRD: name it with --crd. If a CRD and a built-in kind
+cluster. Other resources need their CRD: name it with --crd, or read it from a running
+cluster with --from-cluster, which reads the CRD of RESOURCE only. If a CRD and a built-in kind
 have the same name, explain describes the CRD.
 
 RESOURCE is the plural name, singular name, kind or a short name, in any case. The group, or
@@ -69,6 +71,9 @@ Exit codes: 0 success, 1 no valid sample found, ` + otherExitCodes + `.`,
   # Describe the fields of CronTabs
   espalier explain --crd crontab-crd.yaml crontabs
 
+  # Describe a resource of a running cluster
+  espalier explain --from-cluster crontabs
+
   # Describe one field
   espalier explain --crd crontab-crd.yaml ct.spec.replicas
 
@@ -96,6 +101,7 @@ Exit codes: 0 success, 1 no valid sample found, ` + otherExitCodes + `.`,
 	addCRDFlag(c, &o.crds)
 	flags := c.Flags()
 	addReadFlags(c, &o.crds, "descend")
+	addFromClusterFlags(c, &o.source, "read the CRD of RESOURCE from a running cluster")
 	flags.StringVar(&o.apiVersion, "api-version", "", "`VERSION` to describe, as group/version or version (default: the preferred version)")
 	groupFlags(flags, inputFlags, "api-version")
 	flags.StringVarP(&o.output, "output", "o", "", "output `FORMAT`: text, json or yaml (default: text, and yaml for samples)")
@@ -124,15 +130,24 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 		return err
 	}
 	defer func() { err = side.Finish(err) }()
-	definitions, err := a.explainedDefinitions(c.Context(), o.crds, side)
+	fromCluster, err := o.source.clusterGiven(c, "crd")
 	if err != nil {
 		return err
 	}
+	loaded, names, err := a.namedDefinitions(c, &o.source, o.crds, []string{request}, side)
+	if err != nil {
+		return err
+	}
+	definitions := a.explainedDefinitions(loaded, side)
 	if len(definitions) == 0 && side.Code() != report.Clean {
 		// The problems have been reported.
 		return nil
 	}
-	v, err := findResource(definitions, request, o.apiVersion, "add its CRD with --crd")
+	advice := "add its CRD with --crd"
+	if fromCluster {
+		advice = "the cluster has none either"
+	}
+	v, err := findResource(definitions, request, o.apiVersion, advice, names...)
 	if err != nil {
 		return err
 	}
@@ -157,15 +172,10 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 	return doc.WriteText(a.stdout, explain.TextOptions{Recursive: o.recursive})
 }
 
-// explainedDefinitions reads the CRDs that flags name, which may be none.
-func (a *app) explainedDefinitions(ctx context.Context, flags input.Flags,
-	side *report.Reporter) (definitions []*crd.Definition, err error) {
-	if len(flags.Paths) == 0 {
-		return nil, nil
-	}
-	loaded, err := a.loadDefinitions(ctx, flags, side.Failure)
-	if err != nil {
-		return nil, err
+// explainedDefinitions returns CRDs, which may be nil.
+func (a *app) explainedDefinitions(loaded *definitions, side *report.Reporter) (definitions []*crd.Definition) {
+	if loaded == nil {
+		return nil
 	}
 	for _, d := range loaded.All() {
 		made, err := d.compile(crd.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}})
@@ -175,7 +185,7 @@ func (a *app) explainedDefinitions(ctx context.Context, flags input.Flags,
 		}
 		definitions = append(definitions, made)
 	}
-	return definitions, nil
+	return definitions
 }
 
 // sampleArgument returns the value of --sample, and the arguments without it. The value of

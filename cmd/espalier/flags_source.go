@@ -30,18 +30,29 @@ const sourceGroup = "Source"
 
 // addSourceFlags adds the flags that name a source of stored objects, except those for manifests.
 func addSourceFlags(c *cobra.Command, f *sourceFlags) {
-	flags := c.Flags()
-	flags.BoolVar(&f.fromCluster, "from-cluster", false,
-		"read the objects of a running cluster through its API, which hides fields that CRDs do not specify")
-	addClusterFlags(c, &f.cluster)
+	addFromClusterFlags(c, f, "read the objects of a running cluster through its API, which hides fields that CRDs do not specify")
 	addEtcdFlags(c, &f.etcd)
-	flags.StringVar(&f.dump, "dump", "", "`PATH` of a Velero backup: the archive, or a directory with its content")
-	flags.StringArrayVarP(&f.namespaces, "namespace", "n", nil,
-		"`NAME` of a namespace whose objects are read; repeatable (default: all objects)")
-	groupFlags(flags, sourceGroup, "from-cluster", "dump", "namespace")
+	c.Flags().StringVar(&f.dump, "dump", "", "`PATH` of a Velero backup: the archive, or a directory with its content")
+	groupFlags(c.Flags(), sourceGroup, "dump")
+	addNamespaceFlag(c, f)
+}
+
+// addFromClusterFlags adds --from-cluster, with its usage, and the flags that name the cluster.
+func addFromClusterFlags(c *cobra.Command, f *sourceFlags, usage string) {
+	flags := c.Flags()
+	flags.BoolVar(&f.fromCluster, "from-cluster", false, usage)
+	groupFlags(flags, sourceGroup, "from-cluster")
+	addClusterFlags(c, &f.cluster)
 	for _, name := range []string{"kubeconfig", "context"} {
 		flags.Lookup(name).Usage += "; implies --from-cluster"
 	}
+}
+
+// addNamespaceFlag adds --namespace.
+func addNamespaceFlag(c *cobra.Command, f *sourceFlags) {
+	c.Flags().StringArrayVarP(&f.namespaces, "namespace", "n", nil,
+		"`NAME` of a namespace whose objects are read; repeatable (default: all objects)")
+	groupFlags(c.Flags(), sourceGroup, "namespace")
 	_ = c.RegisterFlagCompletionFunc("namespace", cobra.NoFileCompletions)
 }
 
@@ -107,8 +118,7 @@ func (a *app) openSource(ctx context.Context, c *cobra.Command, f *sourceFlags, 
 	}
 	switch named[0] {
 	case "--from-cluster":
-		a.defaultKubeconfig(&f.cluster)
-		s, err := source.OpenCluster(f.cluster)
+		s, err := a.openCluster(f)
 		return s, "the cluster", err
 	case "--snapshot", "--etcd-servers":
 		s, err := source.OpenEtcd(ctx, f.etcd)
@@ -121,6 +131,12 @@ func (a *app) openSource(ctx context.Context, c *cobra.Command, f *sourceFlags, 
 		return s, f.dump, err
 	}
 	return source.OpenFiles(a.stdin, files), strings.Join(files.Paths, ", "), nil
+}
+
+// openCluster opens the cluster that the flags name. It sends no request.
+func (a *app) openCluster(f *sourceFlags) (source.Finder, error) {
+	a.defaultKubeconfig(&f.cluster)
+	return source.OpenCluster(f.cluster)
 }
 
 // named returns the flags that name a source, each source once.

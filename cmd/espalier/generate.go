@@ -56,6 +56,7 @@ func generateTargets() []generateTarget {
 // generateOptions are the flags of generate.
 type generateOptions struct {
 	input               input.Flags
+	source              sourceFlags
 	output              string
 	check, force, clean bool
 }
@@ -69,13 +70,16 @@ func newGenerateCommand(a *app) *cobra.Command {
 		list += fmt.Sprintf("  %-11s %s\n", t.name, t.summary)
 	}
 	c := &cobra.Command{
-		Use:   "generate " + strings.Join(names, "|") + " -o DIRECTORY PATH...",
+		Use:   "generate " + strings.Join(names, "|") + " -o DIRECTORY (PATH... | --from-cluster [CRD...])",
 		Short: "Generate types from the schemas of CRDs",
 		Long: `Generate writes the types of custom resources, for one of these targets:
 
 ` + list + `
 Each version of each group becomes a package, in the directory GROUP/VERSION of the output
 directory. The same CRDs always give the same files. Documents other than CRDs are skipped.
+
+With --from-cluster, the CRDs are those of a running cluster: all of them, or those that the
+arguments name, like crontabs.example.com.
 
 Schemas must be structural: espalier fix can make them structural. If one of them is not,
 nothing is written.
@@ -97,16 +101,19 @@ Exit codes: 0 success, 1 a schema is not structural, or --check found difference
   # Check in CI that committed types are up to date
   espalier generate go -o api --check crds/
 
+  # Generate TypeScript interfaces for a CRD of a running cluster
+  espalier generate typescript -o src/api --from-cluster crontabs.stable.example.com
+
   # Generate Protobuf messages
   espalier generate proto -o proto crds/`,
-		ValidArgsFunction: completeFirst(names),
+		ValidArgsFunction: o.source.completeArgs(completeFirst(names)),
 		Args:              requireFirst(names),
 		RunE: func(c *cobra.Command, args []string) error {
-			o.input.Paths = append(o.input.Paths, args[1:]...)
-			return a.generate(c, generateTargets()[slices.Index(names, args[0])], o)
+			return a.generate(c, generateTargets()[slices.Index(names, args[0])], o, args[1:])
 		},
 	}
 	addInputFlags(c, &o.input, "CRDs")
+	addFromClusterFlags(c, &o.source, "read the CRDs of a running cluster; arguments are then names of CRDs")
 	flags := c.Flags()
 	flags.StringVarP(&o.output, "output", "o", "", "output `DIRECTORY`; required")
 	flags.BoolVar(&o.check, "check", false, "print what would change, and write nothing")
@@ -117,12 +124,18 @@ Exit codes: 0 success, 1 a schema is not structural, or --check found difference
 	return c
 }
 
-func (a *app) generate(c *cobra.Command, target generateTarget, o generateOptions) (err error) {
-	if len(o.input.Paths) == 0 {
-		o.input.Paths = a.configuredCRDs()
+func (a *app) generate(c *cobra.Command, target generateTarget, o generateOptions, args []string) (err error) {
+	fromCluster, err := o.source.clusterGiven(c, "filename")
+	if err != nil {
+		return err
+	}
+	if !fromCluster {
+		if o.input.Paths = append(o.input.Paths, args...); len(o.input.Paths) == 0 {
+			o.input.Paths = a.configuredCRDs()
+		}
 	}
 	switch {
-	case len(o.input.Paths) == 0:
+	case len(o.input.Paths) == 0 && !fromCluster:
 		return needsPath(c)
 	case o.output == "":
 		return usageError(c, errors.New("-o is required: the output directory"))
@@ -132,7 +145,13 @@ func (a *app) generate(c *cobra.Command, target generateTarget, o generateOption
 		return err
 	}
 	defer func() { err = r.Finish(err) }()
-	ds, err := a.loadDefinitions(c.Context(), o.input, r.Failure)
+	var ds *definitions
+	if fromCluster {
+		items, failed := a.clusterCRDs(c.Context(), &o.source, args, r.Failure)
+		ds, err = a.definitionsOf(items), failed
+	} else {
+		ds, err = a.loadDefinitions(c.Context(), o.input, r.Failure)
+	}
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"espalier.dev/analysis/lookup"
@@ -18,10 +19,11 @@ type found struct {
 
 // findResource finds the resource that a request names, among CRDs and the built-in kinds. The
 // schemas of other built-in kinds are not made. advice is what to do if there is no such resource
-// and no similar one.
-func findResource(definitions []*crd.Definition, request, apiVersion, advice string) (*found, error) {
+// and no similar one. names are further ones that may have been meant.
+func findResource(definitions []*crd.Definition, request, apiVersion, advice string, names ...string) (*found, error) {
 	kinds := map[*crd.Definition]*schemas.Kind{}
-	all := lookup.Resources{CRDs: definitions, Names: schemas.Names(), Advice: advice,
+	known := slices.Values(slices.AppendSeq(names, schemas.Names()))
+	all := lookup.Resources{CRDs: definitions, Names: known, Advice: advice,
 		Builtin: func(name string) (list []*crd.Definition, err error) {
 			called := schemas.Called(name)
 			list, err = describe(called)

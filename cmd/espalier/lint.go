@@ -20,6 +20,7 @@ import (
 // lintOptions are the flags of lint.
 type lintOptions struct {
 	input    input.Flags
+	source   sourceFlags
 	report   reportFlags
 	list     bool
 	explain  string
@@ -31,12 +32,16 @@ type lintOptions struct {
 func newLintCommand(a *app) *cobra.Command {
 	var o lintOptions
 	c := &cobra.Command{
-		Use:   "lint PATH...",
+		Use:   "lint PATH... | --from-cluster [CRD...]",
 		Short: "Find errors and likely mistakes in CRDs",
 		Long: `Lint reports why the API server would reject a CRD (v1 or v1beta1), likely mistakes in
 valid CRDs, and where the two semantics differ. Other documents are skipped. CRDs that are
 linted together are also checked for conflicting names. --skip-other-files is for tools that
 pass all changed files: files without CRDs, and Helm templates, are then no errors.
+
+With --from-cluster, lint checks the CRDs of a running cluster: all of them, or those that the
+arguments name, like crontabs.example.com. Findings name the path of the CRD in the API
+instead of a file. The rule leftover, which finds what only servers write, is then off.
 
 Every finding belongs to a rule. --rules lists the rules, and --explain describes one of
 them. A finding is an error, a warning or an info. Only errors affect the exit code, unless
@@ -68,26 +73,30 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
   # Annotate a pull request: unknown formats are errors, list types are not checked
   espalier lint -f crds/ --severity unknown-format=error --disable list-type -o github
 
+  # Check all CRDs of a running cluster, or one of them
+  espalier lint --from-cluster --context staging
+  espalier lint --from-cluster crontabs.stable.example.com
+
   # Check the Kubernetes API conventions too
   espalier lint -f crontab-crd.yaml --enable conventions
 
   # List the rules, and describe one of them
   espalier lint --rules
   espalier lint --explain pruned-empty`,
-		ValidArgsFunction: completePaths,
+		ValidArgsFunction: o.source.completeArgs(completePaths),
 		RunE: func(c *cobra.Command, args []string) error {
-			o.input.Paths = append(o.input.Paths, args...)
 			switch {
 			case o.list:
 				return a.listRules(o)
 			case o.explain != "":
 				return a.explainRule(o.explain)
 			}
-			return a.lint(c, o)
+			return a.lint(c, o, args)
 		},
 	}
 	addInputFlags(c, &o.input, "CRDs")
 	addSkipOtherFlag(c, &o.input, input.Definitions, "CRDs")
+	addFromClusterFlags(c, &o.source, "check the CRDs of a running cluster; arguments are then names of CRDs")
 	c.Flags().StringSliceVar(&o.enable, "enable", nil, "comma-separated `RULES` to turn on, "+
 		lint.Conventions+" or "+lint.All+"; repeatable")
 	c.Flags().StringSliceVar(&o.disable, "disable", nil, "comma-separated `RULES` to turn off, "+
@@ -106,16 +115,26 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	return c
 }
 
-func (a *app) lint(c *cobra.Command, o lintOptions) (err error) {
-	if len(o.input.Paths) == 0 {
-		o.input.Paths = a.configuredCRDs()
+func (a *app) lint(c *cobra.Command, o lintOptions, args []string) (err error) {
+	fromCluster, err := o.source.clusterGiven(c, "filename")
+	if err != nil {
+		return err
 	}
-	if len(o.input.Paths) == 0 {
-		return needsPath(c)
+	if !fromCluster {
+		if o.input.Paths = append(o.input.Paths, args...); len(o.input.Paths) == 0 {
+			o.input.Paths = a.configuredCRDs()
+		}
+		if len(o.input.Paths) == 0 {
+			return needsPath(c)
+		}
 	}
 	configs, err := a.lintConfigs(o)
 	if err != nil {
 		return err
+	}
+	if fromCluster {
+		// A CRD of a cluster has what the server writes.
+		configs = append([]lint.Config{{Disable: []string{"leftover"}}}, configs...)
 	}
 	rules, err := lint.Configured(configs...)
 	if err != nil {
@@ -130,7 +149,12 @@ func (a *app) lint(c *cobra.Command, o lintOptions) (err error) {
 		return err
 	}
 	defer func() { err = r.Finish(err) }()
-	items, err := a.readDefinitions(c.Context(), o.input, r)
+	var items []*input.Item
+	if fromCluster {
+		items, err = a.clusterCRDs(c.Context(), &o.source, args, r.Failure)
+	} else {
+		items, err = a.readDefinitions(c.Context(), o.input, r)
+	}
 	if err != nil {
 		return err
 	}

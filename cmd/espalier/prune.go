@@ -196,7 +196,7 @@ func (a *app) prune(c *cobra.Command, o pruneOptions) (err error) {
 	}
 	var ahead input.Ahead
 	defer func() { err = errors.Join(err, ahead.Close()) }()
-	if p.definitions, err = a.loadDefinitionsFor(c.Context(), o.crds, o.objects, &ahead, p.side.Failure); err != nil {
+	if p.definitions, err = a.loadDefinitionsFor(c.Context(), o.crds, o.objects, &ahead, nil, p.side.Failure); err != nil {
 		return err
 	}
 	if p.printer != nil {

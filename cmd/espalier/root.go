@@ -88,7 +88,8 @@ func newRootCommand(a *app) *cobra.Command {
 		Short:       "Lint, test, compare and serve CustomResourceDefinitions without a cluster",
 		Long: `Espalier checks CustomResourceDefinitions (CRDs), custom resources, and objects of
 Kubernetes' own kinds as kube-apiserver does. It needs no cluster, and all commands except
-serve and migrate work offline; audit and why can read a running cluster.
+serve and migrate work offline. With --from-cluster, lint, validate, test, explain, show,
+generate, diff, audit and why read a running cluster.
 
 Validate, test, explain, show and serve know Kubernetes' own kinds, such as Deployments,
 without a CRD or a download. The other commands are about CRDs and custom resources.

@@ -121,7 +121,7 @@ func validationRules() []analysis.Rule {
 		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info,
 			Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
 	)
-	return slices.Concat(rules, object.CheckRules(), object.CauseRules())
+	return slices.Concat(rules, sourceRules(), object.CheckRules(), object.CauseRules())
 }
 
 // pruneRules returns the rules of the findings of prune.

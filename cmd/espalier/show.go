@@ -52,7 +52,7 @@ func newShowCommand(a *app) *cobra.Command {
 		list += fmt.Sprintf("  %-11s %s\n", f.name, f.summary)
 	}
 	c := &cobra.Command{
-		Use:   "show " + strings.Join(names, "|") + " PATH|RESOURCE...",
+		Use:   "show " + strings.Join(names, "|") + " (PATH|RESOURCE... | --from-cluster [RESOURCE...])",
 		Short: "Print the schemas of CRDs and built-in kinds in several forms",
 		Long: `Show prints one of these forms of the schema of each version:
 
@@ -62,6 +62,9 @@ selects one of these CRDs, or a built-in kind of Kubernetes, by its plural name,
 name, kind or a short name: deployments, Deployment, deploy, deployments.apps. Show knows
 the built-in kinds without a CRD or a cluster; --builtin selects all of them. References in
 their schemas are resolved.
+
+With --from-cluster, the CRDs are those of a running cluster: those that define the named
+resources or, if none is named, all of them.
 
 json-schema is a JSON Schema document (draft 7) without references to other files, for
 editors and other tools that check manifests. It accepts unknown fields unless --strict is
@@ -87,6 +90,9 @@ Exit codes: 0 success, 1 a schema is not structural, ` + otherExitCodes + `.`,
   # Print the JSON Schema of Deployments
   espalier show json-schema deployments
 
+  # Print the JSON Schema of a resource of a running cluster
+  espalier show json-schema --from-cluster crontabs
+
   # Write the JSON Schemas of all built-in kinds and of some CRDs, for editors and kubeconform:
   # kubeconform -schema-location 'schemas/{{.Group}}/{{.ResourceKind}}_{{.ResourceAPIVersion}}.json' DIR
   espalier show json-schema --builtin --strict --output-dir schemas -f crds/`,
@@ -98,12 +104,17 @@ Exit codes: 0 success, 1 a schema is not structural, ` + otherExitCodes + `.`,
 		},
 		Args: requireFirst(names),
 		RunE: func(c *cobra.Command, args []string) error {
-			paths, resources := splitResources(args[1:])
-			o.input.Paths, o.names = append(o.input.Paths, paths...), resources
+			if len(o.source.named(c)) > 0 {
+				o.names = args[1:]
+			} else {
+				paths, resources := splitResources(args[1:])
+				o.input.Paths, o.names = append(o.input.Paths, paths...), resources
+			}
 			return a.show(c, showForms()[slices.Index(names, args[0])], o)
 		},
 	}
 	addInputFlags(c, &o.input, "CRDs")
+	addFromClusterFlags(c, &o.source, "read the CRDs of a running cluster; arguments are then resources")
 	flags := c.Flags()
 	flags.StringVar(&o.version, "version", "", "`VERSION` to show (default all)")
 	flags.BoolVar(&o.builtin, "builtin", false, "show all built-in kinds")
@@ -153,10 +164,14 @@ func (a *app) show(c *cobra.Command, form showForm, o showOptions) (err error) {
 	case form.name != jsonSchemaForm && o.strict:
 		return usageError(c, fmt.Errorf("--strict needs the form %s", jsonSchemaForm))
 	}
-	if len(o.input.Paths) == 0 {
+	fromCluster, err := o.source.clusterGiven(c, "filename")
+	if err != nil {
+		return err
+	}
+	if len(o.input.Paths) == 0 && !fromCluster {
 		o.input.Paths = a.configuredCRDs()
 	}
-	if len(o.input.Paths) == 0 && len(o.names) == 0 && !o.builtin {
+	if len(o.input.Paths) == 0 && len(o.names) == 0 && !o.builtin && !fromCluster {
 		return usageError(c, fmt.Errorf("%s needs PATH or RESOURCE: a file or directory with CRDs, - for standard input, or a built-in kind", c.Name()))
 	}
 	r, err := a.newSideReporter(c)
@@ -184,11 +199,11 @@ func (a *app) show(c *cobra.Command, form showForm, o showOptions) (err error) {
 func (a *app) shownDefinitions(c *cobra.Command, o showOptions, r *report.Reporter) (shown []shownDefinition, err error) {
 	var definitions []*crd.Definition
 	given := map[*crd.Definition]*definition{}
-	if len(o.input.Paths) > 0 {
-		loaded, err := a.loadDefinitions(c.Context(), o.input, r.Failure)
-		if err != nil {
-			return nil, err
-		}
+	loaded, names, err := a.namedDefinitions(c, &o.source, o.input, o.names, r)
+	if err != nil {
+		return nil, err
+	}
+	if loaded != nil {
 		for _, d := range loaded.All() {
 			r.Saw(d.item())
 			made, err := d.compile(crd.Options{Semantics: a.semantics.Semantics, IgnoreRules: true, Shared: true})
@@ -205,8 +220,12 @@ func (a *app) shownDefinitions(c *cobra.Command, o showOptions, r *report.Report
 			shown = append(shown, shownDefinition{d, given[d], o.version})
 		}
 	}
+	advice := "there is no such file or directory either"
+	if len(o.source.named(c)) > 0 {
+		advice = "the cluster has none either"
+	}
 	for _, name := range o.names {
-		f, err := findResource(definitions, name, o.version, "there is no such file or directory either")
+		f, err := findResource(definitions, name, o.version, advice, names...)
 		if err != nil {
 			return nil, err
 		}

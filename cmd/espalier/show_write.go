@@ -31,6 +31,7 @@ const jsonSchemaForm = "json-schema"
 // showOptions are the flags of show.
 type showOptions struct {
 	input           input.Flags
+	source          sourceFlags
 	version, output string
 	builtin, strict bool
 	directory       string

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"espalier.dev"
 	"espalier.dev/analysis"
@@ -21,6 +22,7 @@ import (
 	"espalier.dev/analysis/suite"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/cmd/espalier/internal/source"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/yamlx"
 )
@@ -28,6 +30,7 @@ import (
 // testOptions are the flags of test.
 type testOptions struct {
 	suites, crds input.Flags
+	source       sourceFlags
 	report       reportFlags
 	run          string
 	watch        bool
@@ -79,7 +82,9 @@ fields are pruned that neither pruned nor stored expects. An update case with
 "subresource: status" writes the status.
 
 The CRD of a suite is the first one found in: the --crd flag, the crd field of the suite,
-the file of the suite, the PATHs, crds in the configuration file.
+the file of the suite, the PATHs, crds in the configuration file. With --from-cluster, the CRD
+of a suite that has none of these comes from a running cluster: the one that defines the
+kind of the suite's objects.
 
 A suite whose objects are of Kubernetes' own kinds, such as Deployments, needs no CRD:
 
@@ -111,6 +116,9 @@ Exit codes: 0 all tests pass, 1 a test fails (unless --fail-on=never is set),
   # Run all suites below a directory, and write a report for CI
   espalier test -R . -o text -o junit=report.xml
 
+  # Run suites that name no CRD with those of a running cluster
+  espalier test -R suites/ --from-cluster --context staging
+
   # Run a suite with another CRD
   espalier test --crd crontab-crd.yaml crontab-suite.yaml --semantics kubernetes`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -129,6 +137,7 @@ Exit codes: 0 all tests pass, 1 a test fails (unless --fail-on=never is set),
 	}
 	addCRDFlag(c, &o.crds)
 	addReadFlags(c, &o.suites, "recursive")
+	addFromClusterFlags(c, &o.source, "read the CRDs of suites that have none from a running cluster")
 	c.Flags().StringVar(&o.run, "run", "", "regular `EXPRESSION`: run only the cases whose suite/section/name matches it")
 	c.Flags().BoolVar(&o.watch, "watch", false, "run again when a file changes, until Ctrl-C")
 	groupFlags(c.Flags(), checkFlags, "run", "watch")
@@ -170,6 +179,11 @@ func (a *app) test(c *cobra.Command, o testOptions) (err error) {
 	t := &tester{a: a, ctx: c.Context(), report: r, run: run, maxDocument: o.suites.MaxDocument,
 		files: map[string][]suite.Candidate{}, semantics: map[string]bool{}}
 	o.crds = o.suites.With(o.crds.Paths...)
+	if len(o.source.named(c)) > 0 {
+		if t.crds.Cluster, err = a.suiteCRDs(c.Context(), &o.source); err != nil {
+			return err
+		}
+	}
 	if len(o.crds.Paths) > 0 {
 		if t.crds.Given, err = t.definitions(o.crds); err != nil {
 			return err
@@ -228,6 +242,46 @@ func (t *tester) definitions(flags input.Flags) (list []suite.Candidate, err err
 		return nil
 	}, t.report.Failure)
 	return list, err
+}
+
+// suiteCRDs returns a function that finds the CRD of a suite in a cluster. After an error that is
+// not about the CRD it fails always, so that a server that does not answer is not asked again.
+func (a *app) suiteCRDs(ctx context.Context, f *sourceFlags) (func(string, runtimeschema.GroupKind) ([]suite.Candidate, error), error) {
+	src, err := a.openCluster(f)
+	if err != nil {
+		return nil, err
+	}
+	var broken error
+	return func(name string, kind runtimeschema.GroupKind) (list []suite.Candidate, err error) {
+		if broken != nil {
+			return nil, broken
+		}
+		var items []*input.Item
+		if name == "" {
+			items, _, err = resourceCRDs(ctx, src, []string{kind.Kind})
+		} else {
+			items = make([]*input.Item, 1)
+			var o source.Object
+			if o, err = src.Definition(ctx, name); err == nil {
+				items[0], err = o.AsItem()
+			}
+		}
+		switch failure := (*source.Failure)(nil); {
+		case errors.As(err, &failure) && failure.Reason == source.Vanished:
+			return nil, nil
+		case errors.As(err, &failure):
+			return nil, err
+		case err != nil:
+			broken = err
+			return nil, err
+		}
+		for _, it := range items {
+			if name != "" || lookup.Defined(it.JSON) == kind {
+				list = append(list, candidate(it))
+			}
+		}
+		return list, nil
+	}, nil
 }
 
 func candidate(it *input.Item) suite.Candidate {

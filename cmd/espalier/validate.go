@@ -15,6 +15,7 @@ import (
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/cmd/espalier/internal/source"
 )
 
 // validateOptions are the flags of validate.
@@ -24,12 +25,14 @@ type validateOptions struct {
 	fieldValidation    string
 	skip               skipFlags
 	checkCRDs          bool
+	source             sourceFlags
+	oldFromCluster     bool
 }
 
 func newValidateCommand(a *app) *cobra.Command {
 	var o validateOptions
 	c := &cobra.Command{
-		Use:   "validate [--crd PATH...] PATH...",
+		Use:   "validate [--crd PATH...] PATH... | --from-cluster [PATH...]",
 		Short: "Validate custom resources and Kubernetes' own kinds, as an API server would",
 		Long: `For each object, validate does what the API server does on create: it decodes the object,
 prunes fields that the CRD does not specify, applies defaults, and validates the result,
@@ -60,6 +63,13 @@ input is validated as a CRD. Standard input is processed as it arrives until an 
 needs a CRD that is not in --crd; the rest is then read first, and kept in a temporary file
 if it is large.
 
+With --from-cluster, CRDs that neither --crd nor the input has come from a running cluster.
+With --old-from-cluster, the old objects do too: an object that the cluster has is validated
+as an update of it, any other one as a create, as if it were applied. With --from-cluster
+and without PATH, validate checks the objects of the cluster instead: all custom resources,
+or those of the namespaces of -n, as the API serves them. espalier audit shows more of what
+is stored. Without these flags, validate never uses the network.
+
 A custom resource without a CRD is an error. --ignore-missing-crds skips objects of groups
 that no CRD has; unknown kinds and versions of a group that has CRDs, and misspelled groups
 and kinds, are still errors. --skip-kind skips kinds in any case. The summary counts the
@@ -87,6 +97,12 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
   # Validate an update as kube-apiserver would
   espalier validate --semantics kubernetes --crd crontab-crd.yaml --old crontab.yaml -f crontab-changed.yaml
 
+  # Validate manifests with the CRDs of a running cluster, as updates of its objects
+  espalier validate -R manifests/ --from-cluster --old-from-cluster --context staging
+
+  # Validate the custom resources in a namespace of a running cluster with the CRDs of the next release
+  espalier validate --from-cluster -n default --crd crds/
+
   # Annotate a pull request, and write a report to upload
   espalier validate --crd crds/ -f objects/ -o github -o sarif=espalier.sarif
 
@@ -103,6 +119,12 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	c.Flags().StringArrayVar(&o.old.Paths, "old", nil, "`PATH` of a file or directory with the objects before an update; repeatable")
 	groupFlags(c.Flags(), inputFlags, "old")
 	addSkipOtherFlag(c, &o.objects, input.Manifests, "Kubernetes objects")
+	addFromClusterFlags(c, &o.source, "read missing CRDs and, without PATH, the objects from a running cluster")
+	c.Flags().BoolVar(&o.oldFromCluster, "old-from-cluster", false,
+		"validate objects as updates of those in the cluster, if it has them; implies --from-cluster")
+	groupFlags(c.Flags(), sourceGroup, "old-from-cluster")
+	addNamespaceFlag(c, &o.source)
+	c.Flags().Lookup("namespace").Usage = "`NAME` of a namespace of the cluster whose objects are validated; repeatable (default: all objects)"
 	c.Flags().StringVar(&o.fieldValidation, "field-validation", "warn", "handling of unknown and duplicate fields: `ignore|warn|strict`")
 	addSkipFlags(c, &o.skip)
 	c.Flags().BoolVar(&o.checkCRDs, "check-crds", false, "also report why the API server would reject the CRDs in use")
@@ -125,8 +147,8 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	if err := stdinOnce(o.crds, o.objects, o.old); err != nil {
 		return err
 	}
-	if len(o.objects.Paths) == 0 {
-		return needsPath(c)
+	if err := o.checkSource(c); err != nil {
+		return err
 	}
 	o.crds, o.old = o.objects.With(o.crds.Paths...), o.objects.With(o.old.Paths...)
 	o.crds.Keep, o.old.Keep = input.Everything, input.Everything
@@ -137,13 +159,31 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	}
 	defer func() { err = r.Finish(err) }()
 	ctx := c.Context()
+	var src source.Finder
+	if o.fromCluster(c) {
+		if src, err = a.openCluster(&o.source); err != nil {
+			return err
+		}
+	}
 	var ahead input.Ahead
 	defer func() { err = errors.Join(err, ahead.Close()) }()
-	ds, err := a.loadDefinitionsFor(ctx, o.crds, o.objects, &ahead, r.Failure)
+	ds, err := a.loadDefinitionsFor(ctx, o.crds, o.objects, &ahead, a.servedDefinitions(ctx, src), r.Failure)
 	if err != nil {
 		return err
 	}
 	v := &validator{ctx: ctx, definitions: ds, fields: fields, skip: o.skip}
+	results := &validationReporter{ctx: ctx, r: r, definitions: ds, checkCRDs: o.checkCRDs, reported: map[*definition]bool{}}
+	if len(o.objects.Paths) == 0 {
+		return a.validateCluster(v, src, o.source.namespaces, results)
+	}
+	if o.oldFromCluster {
+		objects := &clusterObjects{source: src, definitions: ds}
+		ctx, objects.stop = context.WithCancel(ctx)
+		objects.ctx = ctx
+		defer objects.stop()
+		defer func() { err = objects.failure(err) }()
+		v.ctx, v.before = ctx, objects.of
+	}
 	var old *oldObjects
 	if len(o.old.Paths) > 0 {
 		if old, err = a.loadOld(ctx, o.old, r.Failure); err != nil {
@@ -151,7 +191,6 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 		}
 		v.before = old.of
 	}
-	results := &validationReporter{ctx: ctx, r: r, definitions: ds, checkCRDs: o.checkCRDs, reported: map[*definition]bool{}}
 	err = input.Parallel(ctx, a.stdin, ahead.Input(o.objects), v.document, results.report, r.Failure)
 	r.Summary().Others = int(o.objects.Dropped.Load())
 	if p := old.problem(); p != nil && err == nil {

@@ -113,14 +113,19 @@ func (v *validator) document(d *input.Document) (out documentResult) {
 		if v.ctx.Err() != nil {
 			break // a list can be long
 		}
-		result := objectResult{item: it}
-		for _, f := range v.object(it, &result) {
-			result.findings = append(result.findings, report.At(it, f))
-		}
-		report.Sort(result.findings)
-		out.objects = append(out.objects, result)
+		out.objects = append(out.objects, v.item(it))
 	}
 	return out
+}
+
+// item validates an object.
+func (v *validator) item(it *input.Item) objectResult {
+	result := objectResult{item: it}
+	for _, f := range v.object(it, &result) {
+		result.findings = append(result.findings, report.At(it, f))
+	}
+	report.Sort(result.findings)
+	return result
 }
 
 // object validates one object. It returns its findings, and everything else in out.

@@ -23,6 +23,9 @@ type Excerpt struct {
 
 // ExcerptAt returns the line at the offset of a position in a document.
 func ExcerptAt(d *yamlx.Document, at yamlx.Position) Excerpt {
+	if d == nil {
+		return Excerpt{}
+	}
 	src := d.Source()
 	offset := min(max(at.Offset, 0), len(src))
 	start, before := offset, 0

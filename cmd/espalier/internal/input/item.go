@@ -36,7 +36,8 @@ type Document struct {
 // Item is an object: a document, or an item of a list.
 type Item struct {
 	File string
-	Doc  *yamlx.Document
+	// Doc is nil if the object is in no file. It has no positions then.
+	Doc *yamlx.Document
 	// Base is the pointer to the object in the document. It is empty unless the object is
 	// an item of a list.
 	Base string
@@ -116,7 +117,31 @@ func (it *Item) Field(name string) (first byte) {
 }
 
 // Position returns the position in the file of the value that a pointer into the object names.
-func (it *Item) Position(pointer string) yamlx.Span { return it.Doc.Find(it.Base + pointer) }
+func (it *Item) Position(pointer string) yamlx.Span {
+	if it.Doc == nil {
+		return yamlx.Span{}
+	}
+	return it.Doc.Find(it.Base + pointer)
+}
+
+// Line returns the line on which the document of the object starts, or 0 if the object is in no
+// file.
+func (it *Item) Line() int {
+	if it.Doc == nil {
+		return 0
+	}
+	return it.Doc.Line()
+}
+
+// NewItem returns an object that is in no file, such as one of a cluster. name stands for the file
+// in messages.
+func NewItem(name string, src []byte) (*Item, error) {
+	id, err := Identify(src)
+	if err != nil {
+		return nil, err
+	}
+	return &Item{File: name, JSON: src, identity: id}, nil
+}
 
 // maxNesting is the maximum depth of lists in lists.
 const maxNesting = 16

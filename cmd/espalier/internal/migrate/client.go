@@ -19,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"espalier.dev/cmd/espalier/internal/source"
 )
 
 // DefaultRetryFor is how long a Client repeats a request by default.
@@ -46,7 +48,7 @@ type Client struct {
 
 // NewClient returns a Client for the server of a configuration.
 func NewClient(config *rest.Config) (*Client, error) {
-	h, err := rest.HTTPClientFor(config)
+	h, err := source.HTTPClient(config)
 	if err != nil {
 		return nil, err
 	}

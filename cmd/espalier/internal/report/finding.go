@@ -226,7 +226,7 @@ func (s Summary) MarshalJSON() ([]byte, error) {
 // name.
 func At(it *input.Item, f analysis.Finding) Finding {
 	span := it.Position(f.Pointer)
-	if f.Part == analysis.RepeatedName {
+	if f.Part == analysis.RepeatedName && it.Doc != nil {
 		span = it.Doc.FindAgain(it.Base + f.Pointer)
 	}
 	p := span.Value
@@ -234,8 +234,8 @@ func At(it *input.Item, f analysis.Finding) Finding {
 		span.Key.Line != span.Value.Line || span.Value.EndLine != span.Value.Line) {
 		p = span.Key
 	}
-	if p.Line == 0 {
-		p = yamlx.Position{Line: it.Doc.Line(), Column: 1}
+	if p.Line == 0 && it.Doc != nil {
+		p = yamlx.Position{Line: it.Line(), Column: 1}
 	}
 	if it.Base != "" {
 		// Make pointers relative to the document instead of the list item.

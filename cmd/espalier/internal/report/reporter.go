@@ -340,7 +340,7 @@ func (r *Reporter) Skipped(it *input.Item, reason string) {
 // objectOf returns a finding about an object as a whole. The position of the document is
 // exact enough: it takes no time.
 func objectOf(it *input.Item) Finding {
-	f := Finding{Object: it.Identity(), File: it.File, Span: yamlx.Position{Line: it.Doc.Line()}}
+	f := Finding{Object: it.Identity(), File: it.File, Span: yamlx.Position{Line: it.Line()}}
 	if it.Base != "" {
 		f.Span.Line = it.Position("").Value.Line
 	}

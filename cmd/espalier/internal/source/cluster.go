@@ -74,7 +74,7 @@ type served struct {
 }
 
 // OpenCluster returns a source that reads from an API server. It sends no request.
-func OpenCluster(c Cluster) (Source, error) {
+func OpenCluster(c Cluster) (Finder, error) {
 	config, err := c.Config()
 	if err != nil {
 		return nil, err
@@ -83,11 +83,15 @@ func OpenCluster(c Cluster) (Source, error) {
 }
 
 // NewCluster returns a source that reads from an API server. It sends no request.
-func NewCluster(config *rest.Config) (Source, error) {
+func NewCluster(config *rest.Config) (Finder, error) {
 	config = rest.CopyConfig(config)
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
-	client, err := rest.UnversionedRESTClientFor(config)
+	h, err := HTTPClient(config)
+	if err != nil {
+		return nil, err
+	}
+	client, err := rest.UnversionedRESTClientForConfigAndClient(config, h)
 	if err != nil {
 		return nil, err
 	}
@@ -98,12 +102,15 @@ func (s *served) Stored() bool { return false }
 
 func (s *served) Close() error { return nil }
 
+// The version in which CRDs are read, and the name of their resource.
+const definitionsVersion, definitionsPlural = "v1", "customresourcedefinitions"
+
 // Semantics is not known: the API does not say it.
 func (s *served) Semantics(context.Context) (string, error) { return "", nil }
 
 func (s *served) Definitions(ctx context.Context) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		const group, plural = "/apis/" + api.APIVersion, "customresourcedefinitions"
+		const group, plural = "/apis/" + api.GroupName + "/" + definitionsVersion, definitionsPlural
 		l := &listing{client: s.client, path: path.Join(group, plural), yield: yield}
 		l.complete = func(o Object) Object {
 			o.JSON = withType(o.JSON, api.APIVersion, api.Kind)
@@ -215,6 +222,7 @@ func (l *listing) emit(o Object, err error) {
 
 // page is what is read of a list.
 type page struct {
+	Kind     string `json:"kind"`
 	Metadata struct {
 		Continue  string `json:"continue"`
 		Remaining int64  `json:"remainingItemCount"`
@@ -240,6 +248,9 @@ func (l *listing) all(ctx context.Context, definition string) error {
 		var p page
 		if err := json.Unmarshal(body, &p); err != nil {
 			return fmt.Errorf("%s: the answer is not a list: %w", l.path, err)
+		}
+		if p.Items == nil && !strings.HasSuffix(p.Kind, "List") {
+			return fmt.Errorf("%s: the answer is not a list: it has no items", l.path)
 		}
 		for _, item := range p.Items {
 			o := identified(Object{Definition: definition, JSON: item})
@@ -269,18 +280,26 @@ const (
 
 // get reads a page.
 func (l *listing) get(ctx context.Context, limit int, token string) ([]byte, error) {
+	req := l.client.Get().AbsPath(l.path).Param("limit", strconv.Itoa(limit))
+	if token != "" {
+		req.Param("continue", token)
+	}
+	if l.fields != "" {
+		req.Param("fieldSelector", l.fields)
+	}
+	return get(ctx, req)
+}
+
+// get sends a request, again if the API server accepts no connections, and returns the answer.
+func get(ctx context.Context, req *rest.Request) ([]byte, error) {
 	for i, wait := 1, retryAfter; ; i, wait = i+1, 2*wait {
-		req := l.client.Get().AbsPath(l.path).Param("limit", strconv.Itoa(limit))
-		if token != "" {
-			req.Param("continue", token)
-		}
-		if l.fields != "" {
-			req.Param("fieldSelector", l.fields)
-		}
 		result := req.Do(ctx)
 		body, err := result.Raw()
 		if err != nil {
 			err = result.Error() // it has the message of the server
+		}
+		if utilnet.IsTimeout(err) && ctx.Err() == nil {
+			return nil, fmt.Errorf("no answer in time (--request-timeout): %w", err)
 		}
 		if i == attempts || !utilnet.IsConnectionRefused(err) {
 			return body, err

@@ -193,3 +193,25 @@ func TestClusterDies(t *testing.T) {
 		t.Errorf("%d objects, then %v", n, failed)
 	}
 }
+
+// TestClusterEndless reads from a server whose answer does not end: it is not read into memory.
+func TestClusterEndless(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for part := []byte(strings.Repeat(" ", 1<<20)); ; {
+			if _, err := w.Write(part); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	s, err := source.NewCluster(&rest.Config{Host: server.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range s.Definitions(t.Context()) {
+		if err == nil || !strings.Contains(err.Error(), "the answer is larger than 256 MiB") {
+			t.Errorf("got %v", err)
+		}
+	}
+}

@@ -77,7 +77,20 @@ func (o *Object) Where() string {
 	if o.Item == nil {
 		return o.where
 	}
-	return fmt.Sprintf("%s:%d", o.Item.File, max(o.Item.Position("").Value.Line, o.Item.Doc.Line()))
+	return fmt.Sprintf("%s:%d", o.Item.File, max(o.Item.Position("").Value.Line, o.Item.Line()))
+}
+
+// AsItem returns the object as the input of a command. The file of an object that is in none is the
+// place of the object.
+func (o *Object) AsItem() (*input.Item, error) {
+	if o.Item != nil {
+		return o.Item, nil
+	}
+	it, err := input.NewItem(o.Where(), o.JSON)
+	if err != nil {
+		return nil, &Failure{*o, Unreadable, err}
+	}
+	return it, nil
 }
 
 // Reason is why a part of a source cannot be read.
