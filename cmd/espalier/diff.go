@@ -22,6 +22,7 @@ type diffOptions struct {
 	objects input.Flags
 	source  sourceFlags
 	report  reportFlags
+	base    string
 	names   int
 	all     bool
 }
@@ -29,11 +30,17 @@ type diffOptions struct {
 func newDiffCommand(a *app) *cobra.Command {
 	var o diffOptions
 	c := &cobra.Command{
-		Use:   "diff [OLD] NEW [--objects PATH... | --from-cluster | --snapshot FILE | --etcd-servers URLS | --dump PATH]",
+		Use:   "diff {[OLD] NEW | --base REV [NEW...]} [--objects PATH... | --from-cluster | --snapshot FILE | --etcd-servers URLS | --dump PATH]",
 		Short: "Compare CRDs and report how each change affects stored objects and clients",
 		Long: `Diff compares two CRDs, or two sets of CRDs, which it matches by name. A directory is a set,
 and so is a file with several CRDs. Two files with one CRD each are compared even if the
 names of the CRDs differ.
+
+With --base, the new CRDs are those of the working tree of a Git repository: of the NEW
+files and directories, or of everything below the current directory. The old CRDs are those
+of the same paths in the merge base of REV and HEAD. Only files that differ are read, and
+only documents that mention CRDs; files that Git ignores are skipped. A CRD that has moved
+to or from other files is matched by its name.
 
 Every change gets a verdict: its class, which is the worst possible effect. Each class has
 a severity. The configuration file can set another one.
@@ -65,6 +72,12 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
   # Compare all CRDs of two releases
   espalier diff -R release-1/ release-2/
 
+  # Compare the working tree with the branch that it will be merged into
+  espalier diff --base origin/main
+
+  # Compare the CRDs of a release with those of the working tree
+  espalier diff git:v1.2.0:crds crds
+
   # List the objects that the change affects
   espalier diff old-crd.yaml new-crd.yaml --objects objects/
 
@@ -80,6 +93,9 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
   # Annotate a pull request with what would happen in kube-apiserver
   espalier diff old-crd.yaml new-crd.yaml --semantics kubernetes -o github`,
 		Args: func(c *cobra.Command, args []string) error {
+			if o.base != "" {
+				return nil
+			}
 			if len(args) < 2 && len(o.source.named(c)) > 0 {
 				return exactArgs("NEW")(c, args)
 			}
@@ -91,6 +107,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 		"`PATH` of a file or directory with stored objects to test the change on, or - for standard input; repeatable")
 	groupFlags(c.Flags(), inputFlags, "objects")
 	addReadFlags(c, &o.objects, "recursive")
+	addBaseFlag(c, a, &o.base, "compare the working tree with")
 	addSourceFlags(c, &o.source)
 	addBaselineFlags(c, &a.baselineFlags)
 	addReportFlags(c, &o.report)
@@ -114,8 +131,15 @@ func classTable() string {
 func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 	ctx := c.Context()
 	var sides []input.Flags
-	for _, path := range args {
-		sides = append(sides, o.objects.With(path))
+	var base *baseDiff
+	if o.base != "" {
+		if base, err = a.newBaseDiff(ctx, o, args); err != nil {
+			return err
+		}
+	} else {
+		for _, path := range args {
+			sides = append(sides, o.objects.With(path))
+		}
 	}
 	if err := stdinOnce(append(sides, o.objects)...); err != nil {
 		return err
@@ -132,7 +156,9 @@ func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 	} else if len(o.source.namespaces) > 0 {
 		return usageError(c, errors.New("--namespace needs a source: --from-cluster, --snapshot, --etcd-servers or --dump"))
 	}
-	a.inputs = sides[len(sides)-1:]
+	if base == nil { // else it has only files that differ
+		a.inputs = sides[len(sides)-1:]
+	}
 	options := a.reportOptions(c, o.report, diffRules(a.config.Diff))
 	options.What = "CRD"
 	options.Folded = func(n int) string { return analysis.Plural(n, "safe change") + ": use --all to list them" }
@@ -147,8 +173,13 @@ func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 		fold:    func(s analysis.Severity) bool { return !o.all && s == analysis.Info && !options.FailOn.Fails(s) },
 	}
 	var sets []diffSet
+	if base != nil {
+		if sets, err = base.load(ctx, r); err != nil {
+			return err
+		}
+	}
 	for _, flags := range sides {
-		set, err := a.loadSides(ctx, flags, r)
+		set, err := a.loadSides(ctx, flags, r, r.Failure)
 		if err != nil {
 			return err
 		}
@@ -183,9 +214,9 @@ func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 }
 
 // loadSides reads CRDs, including their status.
-func (a *app) loadSides(ctx context.Context, flags input.Flags, r *report.Reporter) (diffSet, error) {
+func (a *app) loadSides(ctx context.Context, flags input.Flags, r *report.Reporter, problem func(input.Problem)) (diffSet, error) {
 	set := diffSet{byName: map[string]*diffSide{}}
-	ds, err := a.loadDefinitions(ctx, flags, r.Failure)
+	ds, err := a.loadDefinitions(ctx, flags, problem)
 	if err != nil {
 		return set, err
 	}

@@ -52,6 +52,15 @@ func TestHelpExamples(t *testing.T) {
 					"stable.example.com/crontabs/default/nightly":                                "crontab-typo.yaml",
 				}))
 				t.Chdir(dir)
+				if strings.Contains(line, "git:") || strings.Contains(line, "--base") {
+					for _, command := range []string{"init -q", "add -A", "commit -q -m one", "tag v1.2.0",
+						"update-ref refs/remotes/origin/main HEAD"} {
+						var out bytes.Buffer
+						if code := runProgram(t, strings.Fields("git "+command), nil, &out, &out); code != 0 {
+							t.Fatalf("git %s exits with %d: %s", command, code, &out)
+						}
+					}
+				}
 				switch c.Name() {
 				case "backup":
 					createData(t, "espalier-data", "older.db")

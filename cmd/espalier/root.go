@@ -94,9 +94,12 @@ generate, diff, audit and why read a running cluster.
 Validate, test, explain, show and serve know Kubernetes' own kinds, such as Deployments,
 without a CRD or a download. The other commands are about CRDs and custom resources.
 
-Input comes from files, directories (-R includes subdirectories) and standard input (-).
-A file may contain any number of YAML or JSON documents and lists. Findings include the
-file, line and column.
+Input comes from files, directories (-R includes subdirectories), standard input (-) and
+revisions of the Git repository that contains the working directory: git:REV:PATH is a file
+or directory of a revision, relative to the root of the repository (git:main:config/crd) or,
+with ./, to the working directory (git:HEAD~1:./crd.yaml); git:REV: is everything. A file
+may contain any number of YAML or JSON documents and lists. Findings include the file, line
+and column.
 
 There are two schema semantics. "kep" follows the design documents of CRDs, "kubernetes"
 follows kube-apiserver 1.37 exactly. They differ in a few places, and findings point out

@@ -158,6 +158,12 @@ func (r *Repository) MergeBase(ctx context.Context, rev string) (commit string, 
 	return commit, err
 }
 
+// Names returns the names of branches and tags.
+func (r *Repository) Names(ctx context.Context) ([]string, error) {
+	out, err := r.run(ctx, nil, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags")
+	return strings.Fields(string(out)), err
+}
+
 // deepen is how to get the history that a shallow clone lacks.
 const deepen = "run git fetch --unshallow, or set fetch-depth: 0 for actions/checkout"
 

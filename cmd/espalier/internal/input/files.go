@@ -38,7 +38,7 @@ func (r *reader) path(path string, stdin io.Reader) error {
 	}
 	in := tree(osTree{})
 	if IsGit(path) {
-		found, name, err := r.flags.Git.find(path)
+		found, name, err := r.flags.Git.find(r.flags.GitDir, path)
 		if err != nil {
 			r.fail(path, Unreadable, "cannot read: %v", err)
 			return r.ctx.Err()

@@ -96,13 +96,14 @@ func (r *Repositories) open(dir string) (*git.Repository, error) {
 	return opened, nil
 }
 
-// find returns the tree that a path is in, and the path as findings name it.
-func (r *Repositories) find(name string) (tree, string, error) {
+// find returns the tree that a path is in, in the repository that contains dir, and the path as
+// findings name it.
+func (r *Repositories) find(dir, name string) (tree, string, error) {
 	rev, file, err := parseGit(name)
 	if err != nil {
 		return nil, "", err
 	}
-	dir, err := filepath.Abs(".")
+	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return nil, "", err
 	}

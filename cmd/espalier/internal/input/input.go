@@ -43,6 +43,8 @@ type Flags struct {
 	Keep Filter
 	// Git has the repositories of paths in revisions. If it is nil, they are opened for each read.
 	Git *Repositories
+	// GitDir is a directory of the repository, the working directory by default.
+	GitDir string
 	// Dropped counts the documents that Keep drops, unless it is nil.
 	Dropped *atomic.Int64
 
