@@ -93,7 +93,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 		},
 	}
 	addSourceFlags(c, &o.source)
-	addInputFlags(c, &o.files, "objects")
+	addInputFlags(c, &o.files, "objects", input.Manifests)
 	addCRDFlag(c, &o.crds)
 	c.Flags().StringArrayVar(&o.only, "only", nil,
 		"`NAME` of a CRD to audit, or a pattern such as *.example.com; repeatable (default: all)")

@@ -106,7 +106,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	c.Flags().StringArrayVar(&o.objects.Paths, "objects", nil,
 		"`PATH` of a file or directory with stored objects to test the change on, or - for standard input; repeatable")
 	groupFlags(c.Flags(), inputFlags, "objects")
-	addReadFlags(c, &o.objects, "recursive")
+	addReadFlags(c, &o.objects, "recursive", input.Manifests)
 	addBaseFlag(c, a, &o.base, "compare the working tree with")
 	addSourceFlags(c, &o.source)
 	addBaselineFlags(c, &a.baselineFlags)
@@ -140,6 +140,7 @@ func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 		for _, path := range args {
 			sides = append(sides, o.objects.With(path))
 		}
+		sides[len(sides)-1].Skipped = o.objects.Skipped
 	}
 	if err := stdinOnce(append(sides, o.objects)...); err != nil {
 		return err

@@ -100,7 +100,7 @@ Exit codes: 0 success, 1 no valid sample found, ` + otherExitCodes + `.`,
 	}
 	addCRDFlag(c, &o.crds)
 	flags := c.Flags()
-	addReadFlags(c, &o.crds, "descend")
+	addReadFlags(c, &o.crds, "descend", input.Definitions)
 	addFromClusterFlags(c, &o.source, "read the CRD of RESOURCE from a running cluster")
 	flags.StringVar(&o.apiVersion, "api-version", "", "`VERSION` to describe, as group/version or version (default: the preferred version)")
 	groupFlags(flags, inputFlags, "api-version")

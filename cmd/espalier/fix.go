@@ -72,8 +72,7 @@ Exit codes: 0 nothing to fix, or everything fixed with --write; 1 differences (u
 			return a.fix(c, o)
 		},
 	}
-	addInputFlags(c, &o.input, "CRDs")
-	addSkipOtherFlag(c, &o.input, input.Definitions, "CRDs")
+	addInputFlags(c, &o.input, "CRDs", input.Definitions)
 	c.Flags().BoolVar(&o.prune, "prune", false, "prune unknown fields, even where v1beta1 did not")
 	c.Flags().StringSliceVar(&o.disable, "disable", nil, "comma-separated lint `RULES` whose findings are not fixed; repeatable")
 	groupFlags(c.Flags(), checkFlags, "prune", "disable")
@@ -190,7 +189,6 @@ func (f *fixing) all(ctx context.Context, flags input.Flags) (err error) {
 	if err := input.Parallel(ctx, bytes.NewReader(f.stdin), flags, work, emit, fail); err != nil {
 		return err
 	}
-	f.r.Summary().Others = int(flags.Dropped.Load())
 	if seen == 0 && !failed && flags.Keep == input.Everything && !flags.Excluded() {
 		f.r.Failure(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}

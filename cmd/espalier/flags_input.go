@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,17 +15,18 @@ import (
 )
 
 // addInputFlags adds -f and the flags of addReadFlags.
-func addInputFlags(c *cobra.Command, flags *input.Flags, what string) {
+func addInputFlags(c *cobra.Command, flags *input.Flags, what string, keep input.Filter) {
 	c.Flags().StringArrayVarP(&flags.Paths, "filename", "f", nil, "`PATH` of a file or directory with "+what+
 		", or - for standard input, in addition to arguments; repeatable")
 	groupFlags(c.Flags(), inputFlags, "filename")
 	_ = c.MarkFlagFilename("filename", manifestExtensions()...)
-	addReadFlags(c, flags, "recursive")
+	addReadFlags(c, flags, "recursive", keep)
 }
 
 // addReadFlags adds the flags that apply to all input of a command: -R, whose long name is
-// recursive, --exclude and --max-document-size.
-func addReadFlags(c *cobra.Command, flags *input.Flags, recursive string) {
+// recursive, --exclude, --skip-other-files, which selects the documents that a filter keeps,
+// and --max-document-size.
+func addReadFlags(c *cobra.Command, flags *input.Flags, recursive string, keep input.Filter) {
 	c.Flags().BoolVarP(&flags.Recursive, recursive, "R", false, "include subdirectories")
 	c.Flags().StringArrayVar(&flags.Exclude, "exclude", nil,
 		"`GLOB` of files and directories to skip, relative to the named directory, or a base name; ** matches any directories; repeatable")
@@ -36,6 +36,14 @@ func addReadFlags(c *cobra.Command, flags *input.Flags, recursive string) {
 		"maximum size of a document in `MiB`; several are in memory at a time")
 	groupFlags(c.Flags(), inputFlags, recursive, "exclude", "max-document-size")
 	_ = c.RegisterFlagCompletionFunc("max-document-size", cobra.NoFileCompletions)
+	flags.Skipped = new(input.Skipped)
+	c.Flags().Var((*kustomizeFlag)(flags), "kustomize",
+		"handling of files that kustomize uses and that are no objects, such as patches: `skip|read`")
+	completeValues(c, "kustomize", "skip", "read")
+	groupFlags(c.Flags(), inputFlags, "kustomize")
+	c.Flags().VarPF(&filterFlag{flags, keep}, "skip-other-files", "",
+		"read the input as a source repository: skip hidden files, files of other tools, Helm templates and encrypted objects").NoOptDefVal = "true"
+	groupFlags(c.Flags(), inputFlags, "skip-other-files")
 }
 
 // excludeFlag is the flag --exclude. It gives access to the input that it applies to, because
@@ -45,31 +53,55 @@ type excludeFlag struct {
 	input *input.Flags
 }
 
-// addSkipOtherFlag adds --skip-other-files, which selects the documents that a filter keeps.
-func addSkipOtherFlag(c *cobra.Command, flags *input.Flags, filter input.Filter, what string) {
-	flags.Dropped = new(atomic.Int64)
-	c.Flags().VarPF(&filterFlag{&flags.Keep, filter}, "skip-other-files", "", "skip documents that are not "+what+
-		", and Helm templates, so that any file can be named").NoOptDefVal = "true"
-	groupFlags(c.Flags(), inputFlags, "skip-other-files")
+// kustomizeFlag is the flag --kustomize.
+type kustomizeFlag input.Flags
+
+// Set parses the flag.
+func (f *kustomizeFlag) Set(s string) error {
+	switch s {
+	case "skip", "read":
+		f.ReadKustomize = s == "read"
+		return nil
+	}
+	return errors.New("must be skip or read")
 }
 
-// filterFlag is a boolean flag that sets a filter.
+// String returns the value of the flag.
+func (f *kustomizeFlag) String() string {
+	if f.ReadKustomize {
+		return "read"
+	}
+	return "skip"
+}
+
+// Type returns the name of the value in help texts.
+func (f *kustomizeFlag) Type() string { return "mode" }
+
+// skippedBy returns what counts the skipped input of a command, or nil.
+func skippedBy(c *cobra.Command) *input.Skipped {
+	if flag := c.Flags().Lookup("skip-other-files"); flag != nil {
+		if f, ok := flag.Value.(*filterFlag); ok {
+			return f.flags.Skipped
+		}
+	}
+	return nil
+}
+
+// filterFlag is the flag --skip-other-files.
 type filterFlag struct {
-	keep   *input.Filter
-	filter input.Filter
+	flags *input.Flags
+	keep  input.Filter
 }
 
 // Set parses the flag.
 func (f *filterFlag) Set(s string) error {
 	on, err := strconv.ParseBool(s)
-	if *f.keep = input.Everything; on {
-		*f.keep = f.filter
-	}
+	f.flags.SkipOthers(on, f.keep)
 	return err
 }
 
 // String returns the value of the flag.
-func (f *filterFlag) String() string { return strconv.FormatBool(f.keep != nil && *f.keep == f.filter) }
+func (f *filterFlag) String() string { return strconv.FormatBool(f.flags != nil && f.flags.SkipHidden) }
 
 // Type returns the name of the value in help texts.
 func (f *filterFlag) Type() string { return "bool" }

@@ -112,7 +112,7 @@ Exit codes: 0 success, 1 a schema is not structural, or --check found difference
 			return a.generate(c, generateTargets()[slices.Index(names, args[0])], o, args[1:])
 		},
 	}
-	addInputFlags(c, &o.input, "CRDs")
+	addInputFlags(c, &o.input, "CRDs", input.Definitions)
 	addFromClusterFlags(c, &o.source, "read the CRDs of a running cluster; arguments are then names of CRDs")
 	flags := c.Flags()
 	flags.StringVarP(&o.output, "output", "o", "", "output `DIRECTORY`; required")

@@ -94,8 +94,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 			return a.lint(c, o, args)
 		},
 	}
-	addInputFlags(c, &o.input, "CRDs")
-	addSkipOtherFlag(c, &o.input, input.Definitions, "CRDs")
+	addInputFlags(c, &o.input, "CRDs", input.Definitions)
 	addFromClusterFlags(c, &o.source, "check the CRDs of a running cluster; arguments are then names of CRDs")
 	c.Flags().StringSliceVar(&o.enable, "enable", nil, "comma-separated `RULES` to turn on, "+
 		lint.Conventions+" or "+lint.All+"; repeatable")
@@ -211,7 +210,6 @@ func (a *app) readDefinitions(ctx context.Context, flags input.Flags, r *report.
 	if err := input.Parallel(ctx, a.stdin, flags, work, emit, fail); err != nil {
 		return nil, err
 	}
-	r.Summary().Others = int(flags.Dropped.Load())
 	if len(definitions) == 0 && !failed && flags.Keep == input.Everything && !flags.Excluded() {
 		r.Failure(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}

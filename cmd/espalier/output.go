@@ -58,6 +58,7 @@ func (a *app) reportOptions(c *cobra.Command, flags reportFlags, rules []analysi
 		Version:     buildVersion().version,
 		Command:     c.CommandPath(),
 		Interrupted: func() bool { return c.Context().Err() != nil },
+		Skipped:     skippedBy(c),
 	}
 	// A default must not contradict a flag.
 	if least := o.MinSeverity; least != "" && !c.Flags().Changed("fail-on") && o.FailOn.Fails(least) {

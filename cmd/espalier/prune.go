@@ -101,7 +101,7 @@ Exit codes: 0 success, 1 findings that --fail-on selects, ` + otherExitCodes + `
 		},
 	}
 	addCRDFlag(c, &o.crds)
-	addInputFlags(c, &o.objects, "objects")
+	addInputFlags(c, &o.objects, "objects", input.Manifests)
 	addSkipFlags(c, &o.skip)
 	c.Flags().StringArrayVarP(&o.report.outputs, "output", "o", nil,
 		"output `FORMAT`: yaml, json or diff; with --why: diff, text, json, yaml, sarif, junit, github or markdown; FORMAT=FILE writes to a file; repeatable (default yaml, text with --why)")

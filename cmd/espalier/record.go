@@ -70,7 +70,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 		RunE: func(c *cobra.Command, args []string) error { return a.record(c, crds, args, flags) },
 	}
 	addCRDFlag(c, &crds)
-	addReadFlags(c, &crds, "recursive")
+	addReadFlags(c, &crds, "recursive", input.Definitions)
 	addReportFlags(c, &flags)
 	return c
 }

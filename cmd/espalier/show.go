@@ -113,7 +113,7 @@ Exit codes: 0 success, 1 a schema is not structural, ` + otherExitCodes + `.`,
 			return a.show(c, showForms()[slices.Index(names, args[0])], o)
 		},
 	}
-	addInputFlags(c, &o.input, "CRDs")
+	addInputFlags(c, &o.input, "CRDs", input.Definitions)
 	addFromClusterFlags(c, &o.source, "read the CRDs of a running cluster; arguments are then resources")
 	flags := c.Flags()
 	flags.StringVar(&o.version, "version", "", "`VERSION` to show (default all)")

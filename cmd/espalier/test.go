@@ -136,7 +136,7 @@ Exit codes: 0 all tests pass, 1 a test fails (unless --fail-on=never is set),
 		},
 	}
 	addCRDFlag(c, &o.crds)
-	addReadFlags(c, &o.suites, "recursive")
+	addReadFlags(c, &o.suites, "recursive", input.Everything)
 	addFromClusterFlags(c, &o.source, "read the CRDs of suites that have none from a running cluster")
 	c.Flags().StringVar(&o.run, "run", "", "regular `EXPRESSION`: run only the cases whose suite/section/name matches it")
 	c.Flags().BoolVar(&o.watch, "watch", false, "run again when a file changes, until Ctrl-C")

@@ -115,10 +115,9 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 		},
 	}
 	addCRDFlag(c, &o.crds)
-	addInputFlags(c, &o.objects, "objects")
+	addInputFlags(c, &o.objects, "objects", input.Manifests)
 	c.Flags().StringArrayVar(&o.old.Paths, "old", nil, "`PATH` of a file or directory with the objects before an update; repeatable")
 	groupFlags(c.Flags(), inputFlags, "old")
-	addSkipOtherFlag(c, &o.objects, input.Manifests, "Kubernetes objects")
 	addFromClusterFlags(c, &o.source, "read missing CRDs and, without PATH, the objects from a running cluster")
 	c.Flags().BoolVar(&o.oldFromCluster, "old-from-cluster", false,
 		"validate objects as updates of those in the cluster, if it has them; implies --from-cluster")
@@ -171,7 +170,8 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	v := &validator{ctx: ctx, definitions: ds, fields: fields, skip: o.skip}
+	v := &validator{ctx: ctx, definitions: ds, fields: fields, skip: o.skip,
+		variables: o.objects.Keep != input.Everything, skipped: o.objects.Skipped}
 	results := &validationReporter{ctx: ctx, r: r, definitions: ds, checkCRDs: o.checkCRDs, reported: map[*definition]bool{}}
 	if len(o.objects.Paths) == 0 {
 		return a.validateCluster(v, src, o.source.namespaces, results)
@@ -192,7 +192,6 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 		v.before = old.of
 	}
 	err = input.Parallel(ctx, a.stdin, ahead.Input(o.objects), v.document, results.report, r.Failure)
-	r.Summary().Others = int(o.objects.Dropped.Load())
 	if p := old.problem(); p != nil && err == nil {
 		r.Failure(*p)
 	}

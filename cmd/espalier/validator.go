@@ -100,6 +100,10 @@ type validator struct {
 	definitions *definitions
 	fields      object.FieldValidation
 	skip        skipFlags
+	// variables is set if objects have variables that are substituted later, and skipped counts
+	// the findings that are not judged because of them.
+	variables bool
+	skipped   *input.Skipped
 	// before returns the object before an update, or nil and possibly a warning if the object is
 	// created. It is nil if all objects are created.
 	before func(*input.Item) (*input.Item, []analysis.Finding)
@@ -141,11 +145,9 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 			return nil
 		}
 		old, findings := v.old(it)
-		var before []byte
-		if old != nil {
-			before = old.JSON
-		}
-		return append(findings, builtinChecker().Check(v.ctx, it.JSON, before, v.fields)...)
+		return append(findings, v.judge(it, old, func(src, before []byte) []analysis.Finding {
+			return builtinChecker().Check(v.ctx, src, before, v.fields)
+		})...)
 	}
 	d, err := v.definitions.Find(it)
 	if err != nil {
@@ -159,16 +161,18 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 			Message: fmt.Sprintf("the CRD in %s cannot be used: %v", d.file, err)}}
 	}
 	old, findings := v.old(it)
-	var before schema.Object
-	if old != nil {
-		value, err := jsonx.Parse(old.JSON)
-		if err != nil {
-			return []analysis.Finding{{Rule: object.RuleDecode, Severity: analysis.Error,
-				Message: fmt.Sprintf("cannot read the old object in %s: %v", old.File, err)}}
+	return append(findings, v.judge(it, old, func(src, oldSrc []byte) []analysis.Finding {
+		var before schema.Object
+		if old != nil {
+			value, err := jsonx.Parse(oldSrc)
+			if err != nil {
+				return []analysis.Finding{{Rule: object.RuleDecode, Severity: analysis.Error,
+					Message: fmt.Sprintf("cannot read the old object in %s: %v", old.File, err)}}
+			}
+			before, _ = value.(schema.Object)
 		}
-		before, _ = value.(schema.Object)
-	}
-	return append(findings, checker.Check(v.ctx, it.JSON, before, v.fields)...)
+		return checker.Check(v.ctx, src, before, v.fields)
+	})...)
 }
 
 // old returns the object before the update, or nil if the object is created.

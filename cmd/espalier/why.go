@@ -77,7 +77,7 @@ Exit codes: 0 success, ` + otherExitCodes + `.`,
 		RunE:              func(c *cobra.Command, args []string) error { return a.why(c, o, args[0], args[1]) },
 	}
 	addSourceFlags(c, &o.source)
-	addInputFlags(c, &o.files, "objects")
+	addInputFlags(c, &o.files, "objects", input.Manifests)
 	addCRDFlag(c, &o.crds)
 	addTextOutputFlag(c, &o.output)
 	return c

@@ -29,7 +29,7 @@ func (a *Ahead) Input(f Flags) Flags {
 // Definitions returns the flags that read only those documents of the input that mention
 // CRDs. It can be used while the input is being read with the flags of Input, and after.
 func (a *Ahead) Definitions(f Flags) Flags {
-	f.ahead, f.looksAhead, f.Keep, f.Dropped = a, true, Definitions, nil
+	f.ahead, f.looksAhead, f.Keep, f.Skipped = a, true, Definitions, nil
 	return f
 }
 

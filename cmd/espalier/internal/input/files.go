@@ -62,6 +62,10 @@ func (r *reader) path(path string, stdin io.Reader) error {
 
 // take reads a file, or passes it to small.
 func (r *reader) take(f file, info os.FileInfo) error {
+	if r.isKustomize(f) {
+		r.flags.Skipped.Count(KustomizeFile)
+		return nil
+	}
 	if r.small != nil {
 		if taken, err := r.small(f, info); taken || err != nil {
 			return err
@@ -106,6 +110,12 @@ func (r *reader) walk(in tree, path, real, below string) (found int, err error) 
 		isLink := entry.Type()&fs.ModeSymlink != 0
 		matches := slices.Contains(extensions(), strings.ToLower(filepath.Ext(name)))
 		if !matches && !entry.IsDir() && !isLink || ownFile(entry.Name()) {
+			continue
+		}
+		if r.flags.SkipHidden && strings.HasPrefix(entry.Name(), ".") {
+			if found++; entry.Name() != ".git" && (matches || r.flags.Recursive) {
+				r.flags.Skipped.Count(HiddenFile)
+			}
 			continue
 		}
 		info, err := entry.Info()
@@ -234,7 +244,7 @@ func (r *reader) file(f file) error {
 	if open.size <= smallFile {
 		data := make([]byte, open.size+1)
 		if n, err := io.ReadFull(open, data); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-			if data = data[:n]; r.rejectBinary(f.path, data[:min(n, sniffed)]) || r.flags.Dropped == nil && !r.flags.keeps(data) {
+			if data = data[:n]; r.rejectBinary(f.path, data[:min(n, sniffed)]) || r.flags.Skipped == nil && !r.flags.keeps(data) {
 				return nil
 			}
 			return r.documents(f, yamlx.NewBytesReader(data, r.options()))

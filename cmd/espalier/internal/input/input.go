@@ -13,7 +13,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"sync/atomic"
 
 	"espalier.dev/cmd/espalier/internal/glob"
 	"espalier.dev/internal/yamlx"
@@ -45,17 +44,22 @@ type Flags struct {
 	Git *Repositories
 	// GitDir is a directory of the repository, the working directory by default.
 	GitDir string
-	// Dropped counts the documents that Keep drops, unless it is nil.
-	Dropped *atomic.Int64
+	// SkipHidden skips files and directories in directories whose names start with a dot.
+	SkipHidden bool
+	// ReadKustomize reads the files that kustomize uses and that are not objects, such as patches.
+	// They are skipped otherwise, unless the user names them and Keep is Everything.
+	ReadKustomize bool
+	// Skipped counts what is skipped, unless it is nil.
+	Skipped *Skipped
 
 	// ahead is set if somebody may look ahead, and looksAhead if this is the one who does.
 	ahead      *Ahead
 	looksAhead bool
 }
 
-// With returns the flags with other paths.
+// With returns the flags with other paths, of which nothing is counted as skipped.
 func (f Flags) With(paths ...string) Flags {
-	f.Paths = paths
+	f.Paths, f.Skipped = paths, nil
 	return f
 }
 
@@ -145,6 +149,8 @@ type reader struct {
 	problem func(Problem)
 	// small, if set, may process a file in place of the reader. It reports whether it does.
 	small func(f file, info os.FileInfo) (bool, error)
+	// kustomizations holds the kustomization files near the files that were read.
+	kustomizations kustomizations
 	// seen holds the resolved paths of the files and directories that were read.
 	seen map[string]bool
 }
@@ -265,9 +271,9 @@ func (r *reader) documents(f file, documents documentReader) error {
 		}
 		empty = false
 		document := &Document{File: f.path, Document: d, in: f.in, named: f.named, regular: f.regular,
-			maxDocument: r.flags.MaxDocument, keep: r.flags.Keep, dropped: r.flags.Dropped}
+			maxDocument: r.flags.MaxDocument, keep: r.flags.Keep, skipped: r.flags.Skipped}
 		if !r.flags.keeps(d.Source()) {
-			document.drop()
+			r.flags.Skipped.Count(OtherDocument)
 			continue
 		}
 		if err := r.visit(document); err != nil {

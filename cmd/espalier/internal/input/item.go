@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -30,7 +29,7 @@ type Document struct {
 	maxDocument int
 
 	keep    Filter
-	dropped *atomic.Int64
+	skipped *Skipped
 }
 
 // Item is an object: a document, or an item of a list.
@@ -156,28 +155,28 @@ func (d *Document) Items() ([]*Item, *Problem) {
 			bad = &yamlx.Error{Line: d.Line(), Column: 1, Message: err.Error()}
 		}
 		if p := d.helmTemplate(bad); p != nil {
-			return nil, d.unlessFiltered(p)
+			return nil, d.unlessFiltered(HelmTemplate, p)
 		}
 		p := syntaxProblem(d.File, bad, d.Document)
 		if d.keep == Manifests && !mentionsObject(d.Source()) {
-			return nil, d.unlessFiltered(&p)
+			return nil, d.unlessFiltered(OtherDocument, &p)
 		}
 		return nil, &p
 	}
 	if p := d.helmTemplate(nil); p != nil {
-		return nil, d.unlessFiltered(p)
+		return nil, d.unlessFiltered(HelmTemplate, p)
 	}
 	if d.keep != Everything && !isObject(src) {
-		return nil, d.unlessFiltered(nil)
+		return nil, d.unlessFiltered(OtherDocument, nil)
 	}
 	items, err := d.expand(nil, src, "", Identity{}, 0)
 	if d.keep != Everything {
 		items = slices.DeleteFunc(items, func(it *Item) bool {
-			drop := !it.resemblesObject()
-			if drop {
-				d.drop()
+			reason, skip := it.skipItem()
+			if skip {
+				d.skipped.Count(reason)
 			}
-			return drop
+			return skip
 		})
 	}
 	if err != nil {
@@ -192,20 +191,13 @@ func (d *Document) Items() ([]*Item, *Problem) {
 	return items, nil
 }
 
-// unlessFiltered returns the problem, or nil if the filter drops such documents.
-func (d *Document) unlessFiltered(p *Problem) *Problem {
+// unlessFiltered returns the problem, or nil if the filter skips such documents for this reason.
+func (d *Document) unlessFiltered(why SkipReason, p *Problem) *Problem {
 	if d.keep != Everything {
-		d.drop()
+		d.skipped.Count(why)
 		return nil
 	}
 	return p
-}
-
-// drop counts the document as dropped by the filter.
-func (d *Document) drop() {
-	if d.dropped != nil {
-		d.dropped.Add(1)
-	}
 }
 
 // resemblesObject reports whether the item has apiVersion and kind, or is an object that lacks

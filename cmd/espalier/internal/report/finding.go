@@ -180,6 +180,10 @@ type Summary struct {
 	// Others counts the documents that are not objects of the kind that the command reads, and
 	// that were skipped without being read.
 	Others int `json:"skippedDocuments,omitempty"`
+	// SkippedBy counts what was not read or not judged, by reason, and SkippedLine is the same as
+	// text.
+	SkippedBy   map[string]int `json:"skippedBy,omitempty"`
+	SkippedLine string         `json:"-"`
 	// Errors, Warnings and Infos count the findings of each severity.
 	Errors   int `json:"errors"`
 	Warnings int `json:"warnings"`

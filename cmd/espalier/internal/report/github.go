@@ -81,6 +81,11 @@ func (g *githubFormat) close(s *Summary) error {
 			return err
 		}
 	}
+	if s.SkippedLine != "" {
+		if _, err := fmt.Fprintln(g.w, s.SkippedLine); err != nil {
+			return err
+		}
+	}
 	_, err := fmt.Fprintln(g.w, summaryLine(s, g.options.What))
 	return err
 }

@@ -89,6 +89,9 @@ func (m *markdownFormat) close(s *Summary) error {
 		if m.folded > 0 {
 			line(escapeMarkdown(m.options.Folded(m.folded)))
 		}
+		if s.SkippedLine != "" {
+			line(escapeMarkdown(s.SkippedLine))
+		}
 		line("**" + escapeMarkdown(summaryLine(s, m.options.What)) + "**")
 	}
 	return m.w.Flush()

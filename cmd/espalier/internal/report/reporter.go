@@ -65,6 +65,8 @@ type Options struct {
 	TestCases bool
 	// What is the noun for an input in the summary, "object" by default.
 	What string
+	// Skipped counts what the input skips, for the summary. It may be nil.
+	Skipped *input.Skipped
 	// Folded returns a line that stands for a number of folded findings.
 	Folded func(n int) string
 }
@@ -409,6 +411,8 @@ func (r *Reporter) Close() error {
 			r.abort(failed)
 		}
 	}
+	skipped := r.options.Skipped
+	r.summary.Others, r.summary.SkippedBy, r.summary.SkippedLine = skipped.Documents(), skipped.Counts(), skipped.String()
 	err := r.err
 	for _, o := range r.sinks {
 		summary := r.summary

@@ -1,0 +1,84 @@
+package input
+
+import (
+	"io"
+	"path/filepath"
+	"strings"
+
+	"espalier.dev/cmd/espalier/internal/kustomize"
+)
+
+// kustomizations holds what is known of directories.
+type kustomizations map[string]kustomizationDir
+
+// kustomizationDir is a directory. The kustomization is nil if there is none.
+type kustomizationDir struct {
+	*kustomize.Kustomization
+	// root is set for the root of a Git repository: what is above does not belong to it.
+	root bool
+}
+
+// isKustomize reports whether kustomize uses a file, which is not an object: a kustomization file,
+// or what one in its directory or above names as a patch, a configuration, or the input of a
+// generator. Kustomize does not read files outside of the directory of a kustomization.
+func (r *reader) isKustomize(f file) bool {
+	if r.flags.ReadKustomize || f.named && r.flags.Keep == Everything {
+		return false
+	}
+	if kustomize.IsFile(filepath.Base(f.path)) {
+		return true
+	}
+	full, err := filepath.Abs(f.in.local(f.path))
+	if err != nil {
+		return false
+	}
+	names := strings.Split(filepath.ToSlash(full), "/")
+	var found kustomize.Role
+	nearest := true
+	for i, dir := range f.in.parents(f.path) {
+		k := r.kustomization(f.in, dir)
+		if k.Kustomization != nil {
+			below := strings.Join(names[len(names)-1-i:], "/")
+			role := k.Role(below)
+			if role == kustomize.None && nearest && kustomize.NamedLikePatch(below) {
+				role = kustomize.Patch
+			}
+			nearest = false
+			if role == kustomize.Resource {
+				return false
+			}
+			found = max(found, role)
+		}
+		if k.root {
+			break
+		}
+	}
+	return found != kustomize.None
+}
+
+// kustomization returns the kustomization of a directory.
+func (r *reader) kustomization(in tree, dir string) kustomizationDir {
+	k, ok := r.kustomizations[dir]
+	if ok {
+		return k
+	}
+	for _, name := range kustomize.FileNames() {
+		open, err := in.open(in.join(dir, name))
+		if err != nil {
+			continue
+		}
+		data, err := io.ReadAll(open)
+		open.Close()
+		if err == nil {
+			k.Kustomization, _ = kustomize.Parse(data) // kustomize reports what is wrong with it
+		}
+		break
+	}
+	_, err := in.stat(in.join(dir, ".git"))
+	k.root = err == nil
+	if r.kustomizations == nil {
+		r.kustomizations = kustomizations{}
+	}
+	r.kustomizations[dir] = k
+	return k
+}
