@@ -227,3 +227,13 @@ func (f *skipFlags) byError(err error) string {
 	}
 	return ""
 }
+
+// otherFilesHelp describes what is skipped in source repositories, for help texts.
+const otherFilesHelp = `In a directory with a kustomization file, files that it names as patches, configurations and
+inputs of generators are no objects: they are skipped, as the kustomization file itself and
+files that are patches by their names. --kustomize=read reads them, and so does naming a file.
+--skip-other-files is for source repositories and for tools that pass all changed files: it
+skips hidden files and directories, documents without apiVersion and kind, configurations of
+tools such as kind, Helm templates, and objects that SOPS has encrypted. Findings about values
+with variables such as ${name}, which Flux substitutes, are left out. One line of the summary
+counts all of them.`

@@ -36,8 +36,9 @@ func newLintCommand(a *app) *cobra.Command {
 		Short: "Find errors and likely mistakes in CRDs",
 		Long: `Lint reports why the API server would reject a CRD (v1 or v1beta1), likely mistakes in
 valid CRDs, and where the two semantics differ. Other documents are skipped. CRDs that are
-linted together are also checked for conflicting names. --skip-other-files is for tools that
-pass all changed files: files without CRDs, and Helm templates, are then no errors.
+linted together are also checked for conflicting names.
+
+` + otherFilesHelp + `
 
 With --from-cluster, lint checks the CRDs of a running cluster: all of them, or those that the
 arguments name, like crontabs.example.com. Findings name the path of the CRD in the API

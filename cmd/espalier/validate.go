@@ -73,8 +73,9 @@ is stored. Without these flags, validate never uses the network.
 A custom resource without a CRD is an error. --ignore-missing-crds skips objects of groups
 that no CRD has; unknown kinds and versions of a group that has CRDs, and misspelled groups
 and kinds, are still errors. --skip-kind skips kinds in any case. The summary counts the
-skipped objects. --skip-other-files skips documents without apiVersion and kind and Helm
-templates, for tools that pass all changed files.
+skipped objects.
+
+` + otherFilesHelp + `
 
 An info reports where the two semantics lead to different results for an object.
 

@@ -86,8 +86,8 @@ func (s *Skipped) Counts() map[string]int {
 	return all
 }
 
-// String returns a line with the numbers, and the flags that change them, or "" if nothing was
-// skipped.
+// String returns a line with the numbers, and the flags that change them. It returns "" if nothing
+// was skipped, or only other documents, which the summary counts anyway.
 func (s *Skipped) String() string {
 	count := func(from, to SkipReason) string {
 		var all []string
@@ -100,7 +100,7 @@ func (s *Skipped) String() string {
 		}
 		return strings.Join(all, ", ")
 	}
-	if s == nil {
+	if s == nil || len(s.Counts()) == 1 && s.counts[OtherDocument].Load() > 0 {
 		return ""
 	}
 	var parts []string
@@ -108,7 +108,7 @@ func (s *Skipped) String() string {
 		parts = append(parts, text+" (--skip-other-files=false reads them)")
 	}
 	if text := count(KustomizeFile, KustomizeFile); text != "" {
-		parts = append(parts, text+" (--kustomize builds, --kustomize=read reads them)")
+		parts = append(parts, text+" (--kustomize=read reads them)")
 	}
 	if text := count(UnjudgedValue, UnjudgedValue); text != "" {
 		parts = append(parts, text+" (--skip-other-files=false reports them)")

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
 )
 
@@ -59,7 +60,7 @@ func (it *Item) Variables() *Variables {
 // is an object or a list that contains one.
 func (v *Variables) At(pointer string) (is, contains bool) {
 	value := v.object
-	for _, step := range steps(pointer) {
+	for _, step := range jsonptr.Split(pointer) {
 		switch container := value.(type) {
 		case map[string]any:
 			value = container[step]
@@ -85,7 +86,7 @@ func (v *Variables) Substituted(without []string) ([]byte, error) {
 	object := substituteAll(v.object)
 	for _, pointer := range without {
 		value := object
-		for all := steps(pointer); len(all) > 0; all = all[1:] {
+		for all := jsonptr.Split(pointer); len(all) > 0; all = all[1:] {
 			switch container := value.(type) {
 			case map[string]any:
 				if value = container[all[0]]; len(all) == 1 {
@@ -141,15 +142,4 @@ func containsVariable(value any) bool {
 		}
 	}
 	return false
-}
-
-// steps returns the steps of a JSON pointer.
-func steps(pointer string) (all []string) {
-	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if pointer == "" {
-			return nil
-		}
-		all = append(all, strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
-	}
-	return all
 }
