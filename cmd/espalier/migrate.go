@@ -60,10 +60,10 @@ already stored as they should be are not changed. With --backup, every object is
 a file before it is written, and objects that the file says were written are skipped. The
 file can hold secrets; only its owner can read it.
 
-With --undo, migrate puts the objects of a backup back that it has changed, unless somebody
-else has written or deleted them since. The server prunes them again: to put dropped fields
-back, change the CRD first, so that it specifies or preserves them, or change it later and
-run the same command again. A backup has these fields only if it was made with
+With --undo --write, migrate puts the objects of a backup back that it has changed, unless
+somebody else has written or deleted them since. The server prunes them again: to put
+dropped fields back, change the CRD first, so that it specifies or preserves them, or change
+it later and run the same command again. A backup has these fields only if it was made with
 --etcd-servers or --snapshot.
 
 Exit codes: 0 success, 1 objects or fields were rejected or not put back, ` + otherExitCodes + `.`,
@@ -77,8 +77,9 @@ Exit codes: 0 success, 1 objects or fields were rejected or not put back, ` + ot
   espalier migrate crontabs.example.com --etcd-servers https://127.0.0.1:2379 \
     --etcd-cafile ca.crt --etcd-certfile client.crt --etcd-keyfile client.key
 
-  # Put the objects back
+  # Put the objects back, after a dry run
   espalier migrate --undo crontabs.jsonl
+  espalier migrate --undo crontabs.jsonl --write
 
   # Rewrite the objects of all CRDs of another cluster, slowly
   espalier migrate --all --write --context staging --rate 10`,
@@ -92,7 +93,7 @@ Exit codes: 0 success, 1 objects or fields were rejected or not put back, ` + ot
 	addClusterFlags(c, &o.cluster)
 	addEtcdFlags(c, &o.stored)
 	c.Flags().BoolVarP(&o.write, "write", "w", false, "write the objects, instead of a dry run")
-	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "write nothing: the default, except with --undo")
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "write nothing: the default")
 	c.Flags().StringVar(&o.backup, "backup", "",
 		"`FILE` to which each object is appended before it is written; created if it does not exist")
 	c.Flags().StringVar(&o.undo, "undo", "", "backup `FILE` whose objects are put back")
@@ -114,8 +115,8 @@ const migrationFlags = "Migration"
 func (o *migrateOptions) check(c *cobra.Command, crds []string) error {
 	undo := o.undo != ""
 	switch {
-	case undo && (len(crds) > 0 || o.all || o.write || o.backup != "" || o.hasStored()):
-		return usageError(c, errors.New("--undo takes everything from the backup: no CRDs, --all, --write, --backup, --snapshot or --etcd-servers"))
+	case undo && (len(crds) > 0 || o.all || o.backup != "" || o.hasStored()):
+		return usageError(c, errors.New("--undo takes everything from the backup: no CRDs, --all, --backup, --snapshot or --etcd-servers"))
 	case !undo && o.recreate:
 		return usageError(c, errors.New("--recreate needs --undo"))
 	case o.write && o.dryRun:
@@ -164,7 +165,7 @@ func (a *app) migrate(c *cobra.Command, o migrateOptions, crds []string) (err er
 	defer limiter.Stop()
 	ctx := c.Context()
 	if o.undo != "" {
-		return a.undo(ctx, &o, &migrate.Undo{Client: client, DryRun: o.dryRun, Recreate: o.recreate, Limiter: limiter})
+		return a.undo(ctx, &o, &migrate.Undo{Client: client, DryRun: !o.write, Recreate: o.recreate, Limiter: limiter})
 	}
 	if o.all {
 		if crds, err = client.Resources(ctx); err != nil {
@@ -233,7 +234,7 @@ func (a *app) migrateAll(ctx context.Context, m *migrate.Migration, w *migration
 
 // undo puts the objects of a backup back.
 func (a *app) undo(ctx context.Context, o *migrateOptions, u *migrate.Undo) error {
-	w := &undoWriter{quiet: o.quiet, dryRun: u.DryRun, list: listWriter{a: a, output: o.output,
+	w := &undoWriter{a: a, quiet: o.quiet, dryRun: u.DryRun, list: listWriter{a: a, output: o.output,
 		progress: a.newProgress(o.quiet)}, counts: map[migrate.Undone]int64{}}
 	u.Report = w.object
 	err := u.Run(ctx, o.undo)

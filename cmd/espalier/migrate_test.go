@@ -166,7 +166,7 @@ func TestMigrate(t *testing.T) {
 		}
 
 		// An undo cannot put the fields back yet.
-		stdout, stderr, code = runMigrate(t, c.Server, "--undo", backup)
+		stdout, stderr, code = runMigrate(t, c.Server, "--undo", backup, "--write")
 		if code != 1 || stderr != "" || !strings.Contains(stdout, "the CRD does not specify them: spec.privileged\n") || !strings.Contains(stdout, "not all fields of 3 objects") || privileged() != 0 {
 			t.Errorf("the undo with the pruning CRD exits with %d: %s%s", code, stdout, stderr)
 		}
@@ -183,12 +183,16 @@ func TestMigrate(t *testing.T) {
 			}
 		}
 
-		// Unless it is put back on request.
+		// Unless it is put back on request: without --write, the undo is a dry run.
 		stdout, stderr, code = runMigrate(t, c.Server, "--undo", backup)
+		if code != 0 || stdout != "3 would be put back\n" || stderr != "nothing was written: add --write to put the objects back\n" || privileged() != 0 {
+			t.Errorf("the dry run of the undo exits with %d: %s%s", code, stdout, stderr)
+		}
+		stdout, stderr, code = runMigrate(t, c.Server, "--undo", backup, "--write")
 		if code != 0 || stdout != "3 put back\n" || stderr != "" || privileged() != 3 {
 			t.Errorf("the undo exits with %d: %s%s", code, stdout, stderr)
 		}
-		stdout, _, code = runMigrate(t, c.Server, "--undo", backup, "-o", "json")
+		stdout, _, code = runMigrate(t, c.Server, "--undo", backup, "--write", "-o", "json")
 		if code != 0 || !json.Valid([]byte(stdout)) || !strings.Contains(stdout, `"objects": []`) {
 			t.Errorf("the second undo exits with %d: %s", code, stdout)
 		}

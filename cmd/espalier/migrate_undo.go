@@ -35,6 +35,7 @@ type undoSummary struct {
 
 // undoWriter writes the report of putting objects back.
 type undoWriter struct {
+	a             *app
 	quiet, dryRun bool
 	list          listWriter
 	counts        map[migrate.Undone]int64
@@ -128,5 +129,9 @@ func (w *undoWriter) close(err error) error {
 	if err != nil {
 		text += "; not complete"
 	}
-	return w.list.print([]byte(text + "\n"))
+	if failed := w.list.print([]byte(text + "\n")); failed != nil || err != nil || !w.dryRun {
+		return failed
+	}
+	_, err = w.a.stderr.Write([]byte("nothing was written: add --write to put the objects back\n"))
+	return err
 }

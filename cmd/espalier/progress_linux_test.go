@@ -182,7 +182,7 @@ func TestMigrateProgress(t *testing.T) {
 			{[]string{"jobs.example.com"}, "16 would be accepted\n"},
 			{[]string{"jobs.example.com", "--etcd-servers", c.endpoint(), "--write", "--backup", backup}, "; 16 fields dropped from 16 objects; all are stored in version v1\n"},
 			{[]string{"jobs.example.com", "--write", "--quiet"}, ""},
-			{[]string{"--undo", backup}, "16 put back\n"},
+			{[]string{"--undo", backup, "--write"}, "16 put back\n"},
 		} {
 			if step.args[0] == "--undo" {
 				c.InstallCRDs(t, preservingCRD())
