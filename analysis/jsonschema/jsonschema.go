@@ -27,6 +27,9 @@ type Options struct {
 	// GoTypes is set for Kubernetes' own kinds. The title of a schema is then the name of a type
 	// that refers to itself.
 	GoTypes bool
+	// SingleTypes writes no lists of types, such as ["string", "null"], which some tools cannot
+	// read: they become alternatives of anyOf.
+	SingleTypes bool
 }
 
 // Schema is a JSON Schema.
@@ -67,6 +70,9 @@ func New(v *crd.Version, o Options) (Schema, error) {
 	}
 	if len(w.definitions) > 0 {
 		out["definitions"] = w.definitions
+	}
+	if o.SingleTypes {
+		out = single(out)
 	}
 	out["$schema"] = Draft
 	out["x-kubernetes-group-version-kind"] = []any{Schema{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}}

@@ -178,14 +178,7 @@ func canonical(v any) any {
 func (s Schema) orNull() Schema {
 	for _, name := range []string{"allOf", "anyOf", "oneOf", "not"} {
 		if s[name] != nil {
-			out := Schema{"anyOf": []any{Schema{"type": "null"}, s}}
-			for _, name := range []string{"description", "default"} {
-				if v, ok := s[name]; ok {
-					out[name] = v
-					delete(s, name)
-				}
-			}
-			return out
+			return s.around(Schema{"anyOf": []any{Schema{"type": "null"}, s}})
 		}
 	}
 	switch t := s["type"].(type) {

@@ -68,11 +68,12 @@ resources or, if none is named, all of them.
 
 json-schema is a JSON Schema document (draft 7) without references to other files, for
 editors and other tools that check manifests. It accepts unknown fields unless --strict is
-set. It cannot express CEL rules, nor what only the code of Kubernetes checks: espalier
-validate checks these too. --output-dir writes a file for each version, which is named as
-in the CRD catalogs of kubeconform and yaml-language-server, GROUP/KIND_VERSION.json. The
-core group is named v1 there. all.json selects the schema by apiVersion and kind, so that
-an editor can use it for all manifests.
+set. --single-types is for tools that cannot read lists of types: null and other types then
+become alternatives of anyOf. JSON Schema cannot express CEL rules, nor what only the code
+of Kubernetes checks: espalier validate checks these too. --output-dir writes a file for
+each version, which is named as in the CRD catalogs of kubeconform and yaml-language-server,
+GROUP/KIND_VERSION.json. The core group is named v1 there. all.json selects the schema by
+apiVersion and kind, so that an editor can use it for all manifests.
 
 All forms except skeleton require a structural schema: if a schema is not structural, show
 reports the reasons on standard error and exits with 1.
@@ -122,7 +123,9 @@ Exit codes: 0 success, 1 a schema is not structural, ` + otherExitCodes + `.`,
 	flags.StringVarP(&o.output, "output", "o", "", "output `FORMAT`: yaml or json (default: yaml, and json for json-schema)")
 	flags.StringVar(&o.directory, "output-dir", "", "`DIRECTORY` to write the files of json-schema to, instead of standard output")
 	flags.BoolVar(&o.strict, "strict", false, "reject unknown fields in json-schema")
-	groupFlags(flags, outputFlags, "output", "output-dir", "strict")
+	flags.BoolVar(&o.singleTypes, "single-types", false,
+		"write no lists of types, such as [string, null], in json-schema, for tools that cannot read them")
+	groupFlags(flags, outputFlags, "output", "output-dir", "strict", "single-types")
 	_ = c.MarkFlagDirname("output-dir")
 	completeValues(c, "output", "yaml", "json")
 	a.completeVersions(c, "version", func(args []string) input.Flags {
@@ -163,6 +166,8 @@ func (a *app) show(c *cobra.Command, form showForm, o showOptions) (err error) {
 		return usageError(c, errors.New("--output-dir writes JSON: remove -o"))
 	case form.name != jsonSchemaForm && o.strict:
 		return usageError(c, fmt.Errorf("--strict needs the form %s", jsonSchemaForm))
+	case form.name != jsonSchemaForm && o.singleTypes:
+		return usageError(c, fmt.Errorf("--single-types needs the form %s", jsonSchemaForm))
 	}
 	fromCluster, err := o.source.clusterGiven(c, "filename")
 	if err != nil {

@@ -34,6 +34,7 @@ type showOptions struct {
 	source          sourceFlags
 	version, output string
 	builtin, strict bool
+	singleTypes     bool
 	directory       string
 	// names are the resources to show; if there are none, all CRDs in the input.
 	names []string
@@ -78,7 +79,8 @@ func (w *schemaWriter) definition(d shownDefinition, r *report.Reporter) error {
 		w.written++
 		title := fmt.Sprintf("%s of %s, version %s", w.form.name, d.Name(), v.Name())
 		if w.form.name == jsonSchemaForm {
-			s, err := jsonschema.New(v, jsonschema.Options{Strict: w.options.strict, GoTypes: d.given == nil})
+			s, err := jsonschema.New(v, jsonschema.Options{Strict: w.options.strict, GoTypes: d.given == nil,
+				SingleTypes: w.options.singleTypes})
 			if err != nil {
 				return err
 			}

@@ -94,9 +94,9 @@ func TestJSONSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var schemas [2]*checker.Schema
-		for i, strict := range []bool{false, true} {
-			doc, err := jsonschema.New(d.Versions()[0], jsonschema.Options{Strict: strict})
+		var schemas [3]*checker.Schema
+		for i, options := range []jsonschema.Options{{}, {Strict: true}, {SingleTypes: true}} {
+			doc, err := jsonschema.New(d.Versions()[0], options)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,6 +119,9 @@ func TestJSONSchema(t *testing.T) {
 			decoded := ours.Decode(doc, FromRequest)
 			accepted := decoded.Err == nil && len(ours.ValidateIdentity(decoded.Object, nil)) == 0
 			open, strict := checkJSON(t, schemas[0], doc), checkJSON(t, schemas[1], doc)
+			if single := checkJSON(t, schemas[2], doc); (single == nil) != (open == nil) {
+				t.Fatalf("with single types: %v, else %v\n%s", single, open, doc)
+			}
 			if !accepted {
 				if invalid++; open == nil {
 					missed++
