@@ -30,35 +30,40 @@ type generateTarget struct {
 	// files are patterns of the names of its files.
 	files []string
 	// generate returns the files of the packages. existing are the files that an earlier run
-	// has written to the directories of the packages.
-	generate func(packages []*generate.Package, existing generate.Files) (generate.Files, []generate.Problem, error)
+	// has written to the directories of the packages, and goPackage is the import path of the
+	// output directory, or empty.
+	generate func(packages []*generate.Package, existing generate.Files, goPackage string) (generate.Files, []generate.Problem, error)
 }
 
 // generateTargets returns the targets of generate.
 func generateTargets() []generateTarget {
 	return []generateTarget{
 		{"go", "Go types with kubebuilder markers, deep copies and AddToScheme", []string{"zz_generated.*.go"},
-			func(packages []*generate.Package, _ generate.Files) (generate.Files, []generate.Problem, error) {
+			func(packages []*generate.Package, _ generate.Files, _ string) (generate.Files, []generate.Problem, error) {
 				return golang.Generate(packages)
 			}},
-		{"proto", "Protobuf messages, and a lock file that keeps field numbers stable", []string{"types.proto", "types.proto.lock"},
-			func(packages []*generate.Package, existing generate.Files) (generate.Files, []generate.Problem, error) {
-				files, err := proto.Generate(packages, existing)
+		{protoTarget, "Protobuf messages, and a lock file that keeps field numbers stable", []string{"types.proto", "types.proto.lock"},
+			func(packages []*generate.Package, existing generate.Files, goPackage string) (generate.Files, []generate.Problem, error) {
+				files, err := proto.Generate(packages, existing, proto.Options{GoPackage: goPackage})
 				return files, nil, err
 			}},
 		{"typescript", "TypeScript interfaces", []string{"types.ts"}, func(packages []*generate.Package,
-			_ generate.Files) (generate.Files, []generate.Problem, error) {
+			_ generate.Files, _ string) (generate.Files, []generate.Problem, error) {
 			return typescript.Generate(packages), nil, nil
 		}},
 	}
 }
 
+// protoTarget is the name of the target for Protobuf.
+const protoTarget = "proto"
+
 // generateOptions are the flags of generate.
 type generateOptions struct {
 	input               input.Flags
 	source              sourceFlags
-	output              string
+	output, goPackage   string
 	check, force, clean bool
+	quiet               bool
 }
 
 func newGenerateCommand(a *app) *cobra.Command {
@@ -85,7 +90,13 @@ Schemas must be structural: espalier fix can make them structural. If one of the
 nothing is written.
 
 The target proto also writes a lock file beside each .proto file: commit both. A later run
-never changes the number of a field, and reserves the numbers of removed fields.
+never changes the number of a field, and reserves the numbers of removed fields. The option
+go_package of the files is the import path of the output directory, which --go-package sets,
+followed by GROUP/VERSION. Without the flag, it is that of the Go module that has the
+output directory; outside a module, files do not have the option.
+
+Generate lists on standard error the files that it has written or removed, and counts the
+types. Files that have not changed are not written. --quiet turns this off.
 
 Files that were not generated are not overwritten unless --force is set. Files of the target
 that an earlier run has generated, for a version or group that the CRDs do not have anymore,
@@ -105,7 +116,8 @@ Exit codes: 0 success, 1 a schema is not structural, or --check found difference
   espalier generate typescript -o src/api --from-cluster crontabs.stable.example.com
 
   # Generate Protobuf messages
-  espalier generate proto -o proto crds/`,
+  espalier generate proto -o proto crds/
+  espalier generate proto -o proto --go-package example.com/project/proto crds/`,
 		ValidArgsFunction: o.source.completeArgs(completeFirst(names)),
 		Args:              requireFirst(names),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -119,7 +131,11 @@ Exit codes: 0 success, 1 a schema is not structural, or --check found difference
 	flags.BoolVar(&o.check, "check", false, "print what would change, and write nothing")
 	flags.BoolVar(&o.force, "force", false, "overwrite files that were not generated")
 	flags.BoolVar(&o.clean, "clean", false, "remove files that are no longer generated")
-	groupFlags(flags, outputFlags, "output", "check", "force", "clean")
+	flags.StringVar(&o.goPackage, "go-package", "",
+		"import `PATH` of the output directory, for the option go_package of proto (default: that in its Go module, if it has one)")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "do not list what was written")
+	groupFlags(flags, outputFlags, "output", "check", "force", "clean", "go-package", "quiet")
+	_ = c.RegisterFlagCompletionFunc("go-package", cobra.NoFileCompletions)
 	_ = c.MarkFlagDirname("output")
 	return c
 }
@@ -139,6 +155,10 @@ func (a *app) generate(c *cobra.Command, target generateTarget, o generateOption
 		return needsPath(c)
 	case o.output == "":
 		return usageError(c, errors.New("-o is required: the output directory"))
+	}
+	goPackage, err := o.importPath(c, target)
+	if err != nil {
+		return err
 	}
 	r, err := a.newSideReporter(c)
 	if err != nil {
@@ -167,7 +187,7 @@ func (a *app) generate(c *cobra.Command, target generateTarget, o generateOption
 	if err != nil {
 		return err
 	}
-	files, problems, err := target.generate(packages, existing)
+	files, problems, err := target.generate(packages, existing, goPackage)
 	if err != nil {
 		return err
 	}
@@ -184,16 +204,34 @@ func (a *app) generate(c *cobra.Command, target generateTarget, o generateOption
 	if o.check {
 		return a.checkGenerated(out, files, stale)
 	}
-	if err := out.write(files, o.force); err != nil {
+	written, err := out.write(files, o.force)
+	if err != nil {
 		return err
+	}
+	tell := func(format string, args ...any) {
+		if !o.quiet {
+			fmt.Fprintf(a.stderr, a.name()+": "+format+"\n", args...)
+		}
+	}
+	for _, name := range written {
+		tell("wrote %s", out.path(name))
 	}
 	for _, name := range stale {
 		if !o.clean {
 			fmt.Fprintf(a.stderr, "%s: %s is no longer generated: remove it with --clean\n", a.name(), out.path(name))
-		} else if err := os.Remove(out.path(name)); err != nil {
+			continue
+		}
+		if err := os.Remove(out.path(name)); err != nil {
 			return err
 		}
+		tell("removed %s", out.path(name))
 	}
+	types := 0
+	for _, p := range packages {
+		types += len(p.Types)
+	}
+	tell("%s in %s: %s written, %d unchanged", analysis.Plural(types, "type"), analysis.Plural(len(packages), "package"),
+		analysis.Plural(len(written), "file"), len(files)-len(written))
 	return nil
 }
 
@@ -315,29 +353,27 @@ func isGenerated(text []byte) bool {
 	return bytes.Contains(text[:min(len(text), head)], []byte(generate.Marker))
 }
 
-// write writes the files, each of them atomically. It writes nothing if a file was not
-// generated, unless force is set.
-func (o outputDirectory) write(files generate.Files, force bool) error {
-	names := slices.Sorted(maps.Keys(files))
-	changed := map[string]bool{}
-	for _, name := range names {
+// write writes the files that have changed, each of them atomically, and returns their names. It
+// writes nothing if a file was not generated, unless force is set.
+func (o outputDirectory) write(files generate.Files, force bool) (changed []string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		old, err := o.read(name)
 		switch {
 		case err != nil:
-			return err
+			return nil, err
 		case old != nil && !isGenerated(old) && !force:
-			return fmt.Errorf("%s was not generated by espalier: choose another directory, or overwrite it with --force", o.path(name))
+			return nil, fmt.Errorf("%s was not generated by espalier: choose another directory, or overwrite it with --force", o.path(name))
 		}
-		changed[name] = !bytes.Equal(old, files[name])
-	}
-	for _, name := range names {
-		if changed[name] {
-			if err := replaceFile(o.path(name), files[name]); err != nil {
-				return err
-			}
+		if !bytes.Equal(old, files[name]) {
+			changed = append(changed, name)
 		}
 	}
-	return nil
+	for _, name := range changed {
+		if err := replaceFile(o.path(name), files[name]); err != nil {
+			return nil, err
+		}
+	}
+	return changed, nil
 }
 
 // replaceFile writes a file atomically, and creates its directory.

@@ -12,6 +12,8 @@ import (
 // File has the messages of one version of an API group.
 type File struct {
 	group, version, pkg string
+	// goPackage is the import path of the Go package, or empty.
+	goPackage string
 	// kinds are the names of the messages of the kinds, by kind.
 	kinds    map[string]string
 	messages []*message

@@ -11,6 +11,9 @@ import (
 // the name of the file.
 func (f *File) Descriptor(path string) (protoreflect.FileDescriptor, error) {
 	out := &descriptorpb.FileDescriptorProto{Name: proto.String(path), Package: proto.String(f.pkg), Syntax: proto.String("proto3")}
+	if f.goPackage != "" {
+		out.Options = &descriptorpb.FileOptions{GoPackage: proto.String(f.goPackage)}
+	}
 	for _, m := range f.messages {
 		out.MessageType = append(out.MessageType, m.descriptor("."+f.pkg+"."))
 	}

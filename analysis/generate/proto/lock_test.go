@@ -316,7 +316,7 @@ func TestGenerate(t *testing.T) {
 	const name = "example.com/v1/types.proto"
 	before := []*generate.Package{one(t, crdOf("Test", `{type: object, properties: {b: {type: string}}}`))}
 	after := []*generate.Package{one(t, crdOf("Test", `{type: object, properties: {a: {type: string}, b: {type: string}}}`))}
-	first, err := genproto.Generate(before, nil)
+	first, err := genproto.Generate(before, nil, genproto.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestGenerate(t *testing.T) {
 			t.Errorf("%s has no marker", file)
 		}
 	}
-	second, err := genproto.Generate(after, first)
+	second, err := genproto.Generate(after, first, genproto.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,13 +337,13 @@ func TestGenerate(t *testing.T) {
 			t.Errorf("no %s in %s", line, second[name])
 		}
 	}
-	again, err := genproto.Generate(after, second)
+	again, err := genproto.Generate(after, second, genproto.Options{})
 	if err != nil || !bytes.Equal(again[name], second[name]) || !bytes.Equal(again[name+".lock"], second[name+".lock"]) {
 		t.Errorf("the third run differs: %v", err)
 	}
 	delete(second, name+".lock")
 	var problem *genproto.LockError
-	if _, err := genproto.Generate(after, second); !errors.As(err, &problem) || problem.Problem != genproto.LockMissing {
+	if _, err := genproto.Generate(after, second, genproto.Options{}); !errors.As(err, &problem) || problem.Problem != genproto.LockMissing {
 		t.Errorf("without a lock file: %v", err)
 	}
 }

@@ -15,6 +15,9 @@ func (f *File) Text() []byte {
 	fmt.Fprintf(&b, "// %s\n\n", generate.Marker)
 	fmt.Fprintf(&b, "// Version %s of the API group %s. The lock file beside this file keeps field numbers stable.\n", f.version, f.group)
 	fmt.Fprintf(&b, "syntax = \"proto3\";\n\npackage %s;\n", f.pkg)
+	if f.goPackage != "" {
+		fmt.Fprintf(&b, "\noption go_package = %s;\n", quote(f.goPackage))
+	}
 	for _, m := range f.messages {
 		b.WriteByte('\n')
 		m.write(&b)
