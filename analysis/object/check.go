@@ -313,7 +313,7 @@ func (c *Checker) rest(ctx context.Context, v *crd.Version, source []byte, old s
 	findings := append(c.resultFindings(v, result, old, fields), droppedMetadata(source, changes.Changes)...)
 	return slices.DeleteFunc(findings, func(f analysis.Finding) bool {
 		// An API server sets these fields before validation.
-		filled := f.Path == "metadata.name" || f.Path == "metadata.namespace"
+		filled := slices.Contains([]string{"metadata.name", "metadata.namespace", "metadata.resourceVersion"}, f.Path)
 		return filled && f.Rule != RuleDecode || slices.ContainsFunc(rejected, func(r analysis.Finding) bool {
 			_, below := jsonptr.CutPrefix(f.Pointer, r.Pointer)
 			return below

@@ -132,3 +132,12 @@ func requireFirst(names []string) cobra.PositionalArgs {
 		return usageError(c, err)
 	}
 }
+
+// setDefault sets the default of a flag that several commands have.
+func setDefault(c *cobra.Command, name, value string) {
+	f := c.Flags().Lookup(name)
+	if err := f.Value.Set(value); err != nil {
+		panic(err) // a constant
+	}
+	f.DefValue = value
+}

@@ -23,6 +23,8 @@ const (
 	ruleSeveral       = "several-definitions"
 	ruleNoOldObject   = "no-old-object"
 	ruleSeveralOld    = "several-old-objects"
+	// ruleUnreadableBase is the rule for files that cannot be read at the merge base.
+	ruleUnreadableBase = "unreadable-base"
 )
 
 // ruleNoObjects is the rule for objects of which none is of the kind of a compared CRD.
@@ -116,6 +118,8 @@ func validationRules() []analysis.Rule {
 			Summary: "--old has no object with the same group, kind, namespace and name."},
 		analysis.Rule{ID: ruleSeveralOld, Severity: analysis.Error,
 			Summary: "--old has several objects with the same group, kind, namespace and name."},
+		analysis.Rule{ID: ruleUnreadableBase, Severity: analysis.Warning,
+			Summary: "A file cannot be read at the merge base: its objects are checked as created."},
 		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error,
 			Summary: "The API server would reject the CRD.", Help: "Use espalier lint for details."},
 		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info,
@@ -144,6 +148,19 @@ func diffRules(c impact.Config) []analysis.Rule {
 		analysis.Rule{ID: ruleNoObjects, Severity: analysis.Error, Summary: "No object is of the kind of a compared CRD."},
 	)
 	return slices.Concat(rules, sourceRules(), c.Rules())
+}
+
+// reviewRules returns the rules of the findings of review, given the configured rules of lint.
+func reviewRules(configured []lint.Rule, c impact.Config) (rules []analysis.Rule) {
+	on := slices.DeleteFunc(slices.Clone(configured), func(r lint.Rule) bool { return r.Off })
+	seen := map[string]bool{}
+	for _, r := range slices.Concat(validationRules(), diffRules(c), lintRules(on)) {
+		if !seen[r.ID] {
+			seen[r.ID] = true
+			rules = append(rules, r)
+		}
+	}
+	return rules
 }
 
 // sourceRules returns the rules of findings about a source of stored objects.

@@ -114,9 +114,11 @@ func (a *app) setDefaults(c *cobra.Command) error {
 	}
 	err := errors.Join(
 		set("field-validation", one(f.Validate.FieldValidation)...),
-		set("ignore-missing-crds", strconv.FormatBool(f.Validate.IgnoreMissingCRDs)),
 		set("check-crds", strconv.FormatBool(f.Validate.CheckCRDs)),
 	)
+	if f.Validate.IgnoreMissingCRDs {
+		err = errors.Join(err, set("ignore-missing-crds", "true"))
+	}
 	if f.Baseline != "" {
 		err = errors.Join(err, set("baseline", f.Resolve(f.Baseline)))
 	}
@@ -167,7 +169,7 @@ func (a *app) prepareInput(c *cobra.Command) {
 // whose standard output has nothing but findings.
 func (a *app) environmentOutput(c *cobra.Command) ([]string, error) {
 	value, _ := a.environ(outputVariable)
-	if value == "" || c.Flags().Changed("output") || !slices.Contains([]string{"lint", "validate", "diff", "test"}, c.Name()) {
+	if value == "" || c.Flags().Changed("output") || !slices.Contains([]string{"lint", "validate", "diff", "review", "test"}, c.Name()) {
 		return nil, nil
 	}
 	outputs := strings.Split(value, ",")
@@ -265,8 +267,11 @@ func (a *app) newFilter(c *cobra.Command, rules []analysis.Rule) *suppress.Filte
 	switch c.Name() {
 	case "fix": // it fixes most of what lint reports
 		rules = nil
-	case "validate":
+	case "validate", "review":
 		o.Severity = a.config.Validate.Severity
+		if c.Flags().Changed("base") { // suppressions are also for what has not changed
+			rules = nil
+		}
 	}
 	off := rulesOff(c)
 	o.Rules = slices.DeleteFunc(suppressible(rules), func(id string) bool { return slices.Contains(off, id) })

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"espalier.dev/analysis"
-	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
+	"espalier.dev/cmd/espalier/internal/changes"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/source"
@@ -21,6 +21,7 @@ import (
 // validateOptions are the flags of validate.
 type validateOptions struct {
 	crds, objects, old input.Flags
+	base               string
 	report             reportFlags
 	fieldValidation    string
 	skip               skipFlags
@@ -32,7 +33,7 @@ type validateOptions struct {
 func newValidateCommand(a *app) *cobra.Command {
 	var o validateOptions
 	c := &cobra.Command{
-		Use:   "validate [--crd PATH...] PATH... | --from-cluster [PATH...]",
+		Use:   "validate [--crd PATH...] PATH... [--base REV] | --from-cluster [PATH...]",
 		Short: "Validate custom resources and Kubernetes' own kinds, as an API server would",
 		Long: `For each object, validate does what the API server does on create: it decodes the object,
 prunes fields that the CRD does not specify, applies defaults, and validates the result,
@@ -40,6 +41,13 @@ including CEL rules. With --old it does what the API server does on update; the 
 is the one with the same group, kind, namespace and name. Transition rules see the old
 value, and ratcheting tolerates errors in unchanged fields. An object without an old one is
 a warning, and it is an error if no object has one.
+
+With --base REV, validate checks what has changed in Git since the merge base of REV and HEAD:
+a created object as a create, an updated one as an update of the old one, and neither removed
+nor unchanged objects. Changes that are not committed count, and so do untracked files, except
+ignored ones. Objects are matched by group, kind, namespace and name, so that files can be
+renamed and objects can be moved. A file that cannot be read at the merge base is a warning:
+its objects count as created.
 
 Kubernetes' own kinds, such as Deployments and Services, need no CRD and no download: their
 rules are those of Kubernetes ` + kubernetesLevel + `. What depends on a cluster is not checked: admission
@@ -98,6 +106,9 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
   # Validate an update as kube-apiserver would
   espalier validate --semantics kubernetes --crd crontab-crd.yaml --old crontab.yaml -f crontab-changed.yaml
 
+  # Validate what a branch changes, each object as the create or update that it is
+  espalier validate --base origin/main --crd crds/ -R objects/
+
   # Validate manifests with the CRDs of a running cluster, as updates of its objects
   espalier validate -R manifests/ --from-cluster --old-from-cluster --context staging
 
@@ -119,6 +130,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	addInputFlags(c, &o.objects, "objects", input.Manifests)
 	c.Flags().StringArrayVar(&o.old.Paths, "old", nil, "`PATH` of a file or directory with the objects before an update; repeatable")
 	groupFlags(c.Flags(), inputFlags, "old")
+	addBaseFlag(c, a, &o.base, "validate what has changed since")
 	addFromClusterFlags(c, &o.source, "read missing CRDs and, without PATH, the objects from a running cluster")
 	c.Flags().BoolVar(&o.oldFromCluster, "old-from-cluster", false,
 		"validate objects as updates of those in the cluster, if it has them; implies --from-cluster")
@@ -150,6 +162,18 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	if err := o.checkSource(c); err != nil {
 		return err
 	}
+	if o.base != "" {
+		switch {
+		case len(o.objects.Paths) == 0:
+			return needsPath(c)
+		case o.oldFromCluster:
+			return usageError(c, errors.New("--base and --old-from-cluster exclude each other: both name the objects before an update"))
+		case len(o.old.Paths) > 0:
+			return usageError(c, errors.New("--base and --old exclude each other: both name the objects before an update"))
+		case a.baselineFlags.write:
+			return usageError(c, errors.New("--base and --write-baseline exclude each other: a baseline has the findings of all objects"))
+		}
+	}
 	o.crds, o.old = o.objects.With(o.crds.Paths...), o.objects.With(o.old.Paths...)
 	o.crds.Keep, o.old.Keep = input.Everything, input.Everything
 	a.inputs = []input.Flags{o.objects}
@@ -177,6 +201,9 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	if len(o.objects.Paths) == 0 {
 		return a.validateCluster(v, src, o.source.namespaces, results)
 	}
+	if o.base != "" {
+		return a.validateChanges(ctx, o, v, results)
+	}
 	if o.oldFromCluster {
 		objects := &clusterObjects{source: src, definitions: ds}
 		ctx, objects.stop = context.WithCancel(ctx)
@@ -185,18 +212,45 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 		defer func() { err = objects.failure(err) }()
 		v.ctx, v.before = ctx, objects.of
 	}
+	return a.validateAll(ctx, o, v, results, ahead.Input(o.objects))
+}
+
+// validateAll validates all objects, which are created unless there are old ones.
+func (a *app) validateAll(ctx context.Context, o validateOptions, v *validator, results *validationReporter, objects input.Flags) error {
 	var old *oldObjects
 	if len(o.old.Paths) > 0 {
-		if old, err = a.loadOld(ctx, o.old, r.Failure); err != nil {
+		var err error
+		if old, err = a.loadOld(ctx, o.old, results.r.Failure); err != nil {
 			return err
 		}
 		v.before = old.of
 	}
-	err = input.Parallel(ctx, a.stdin, ahead.Input(o.objects), v.document, results.report, r.Failure)
-	if p := old.problem(); p != nil && err == nil {
-		r.Failure(*p)
+	if err := input.Parallel(ctx, a.stdin, objects, v.document, results.report, results.r.Failure); err != nil {
+		return err
 	}
-	return err
+	if p := old.problem(); p != nil {
+		results.r.Failure(*p)
+	}
+	return nil
+}
+
+// validateChanges validates the objects that were created or updated since the base.
+func (a *app) validateChanges(ctx context.Context, o validateOptions, v *validator, results *validationReporter) error {
+	set, err := a.loadChanges(ctx, o.base, o.objects, results.r)
+	if err != nil {
+		return err
+	}
+	v.before = beforeChange(set)
+	found, err := changes.Parallel(ctx, set, v.items)
+	if err != nil {
+		return err
+	}
+	for _, d := range found {
+		if err := results.report(d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // oldObjects are the objects before an update, by identity.
@@ -211,7 +265,7 @@ type oldObjects struct {
 func (a *app) loadOld(ctx context.Context, flags input.Flags, problem func(input.Problem)) (*oldObjects, error) {
 	old := &oldObjects{byIdentity: map[input.Identity]*input.Item{}, paths: flags.Paths}
 	err := input.Read(ctx, a.stdin, flags, func(it *input.Item) error {
-		id := oldIdentity(it)
+		id := changes.Identity(it)
 		if first := old.byIdentity[id]; first != nil {
 			if named := id.Kind != "" && id.Name != "" && !strings.HasSuffix(id.Name, "*"); !named || bytes.Equal(first.JSON, it.JSON) {
 				return nil
@@ -227,22 +281,11 @@ func (a *app) loadOld(ctx context.Context, flags input.Flags, problem func(input
 	return old, err
 }
 
-// oldIdentity returns the identity that an object keeps on update, when its version may
-// change.
-func oldIdentity(it *input.Item) input.Identity {
-	gk := lookup.KindOf(it)
-	namespace := it.Namespace()
-	if namespace == "" {
-		namespace = "default"
-	}
-	return input.Identity{APIVersion: gk.Group, Kind: gk.Kind, Namespace: namespace, Name: it.Name()}
-}
-
 // of returns the object before the update, or nil and a warning if there is none: the object
 // is then created.
 func (o *oldObjects) of(it *input.Item) (old *input.Item, warnings []analysis.Finding) {
 	o.asked.Store(true)
-	if old = o.byIdentity[oldIdentity(it)]; old == nil {
+	if old = o.byIdentity[changes.Identity(it)]; old == nil {
 		return nil, []analysis.Finding{{Rule: ruleNoOldObject, Severity: analysis.Warning, Path: "metadata.name", Pointer: "/metadata/name",
 			Message: fmt.Sprintf("--old has no %s: validated as a create, not as an update", it)}}
 	}

@@ -110,9 +110,15 @@ type validator struct {
 }
 
 // document validates the objects of a document.
-func (v *validator) document(d *input.Document) (out documentResult) {
+func (v *validator) document(d *input.Document) documentResult {
 	items, problem := d.Items()
+	out := v.items(items)
 	out.problem = problem
+	return out
+}
+
+// items validates the objects of a document.
+func (v *validator) items(items []*input.Item) (out documentResult) {
 	for _, it := range items {
 		if v.ctx.Err() != nil {
 			break // a list can be long

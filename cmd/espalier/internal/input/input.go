@@ -44,6 +44,9 @@ type Flags struct {
 	Git *Repositories
 	// GitDir is a directory of the repository, the working directory by default.
 	GitDir string
+	// Select reports whether a text may have documents to read, in addition to Keep. Nil selects
+	// all.
+	Select func(text []byte) bool
 	// SkipHidden skips files and directories in directories whose names start with a dot.
 	SkipHidden bool
 	// ReadKustomize reads the files that kustomize uses and that are not objects, such as patches.

@@ -21,6 +21,9 @@ func mentionsObject(text []byte) bool {
 
 // keeps reports whether a document with this text is read.
 func (f *Flags) keeps(text []byte) bool {
+	if f.Select != nil && !f.Select(text) {
+		return false
+	}
 	switch f.Keep {
 	case Manifests:
 		return bytes.Contains(text, []byte("apiVersion")) || bytes.Contains(text, []byte("kind"))

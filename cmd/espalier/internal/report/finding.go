@@ -36,6 +36,8 @@ type Finding struct {
 	Failed bool
 	// Folded findings are counted, but not listed in formats for people.
 	Folded bool
+	// Section is the title of the part of the report that the finding is in. It may be empty.
+	Section string
 	// Affected are the objects that the finding is about, if it is about several. Its details
 	// list them too.
 	Affected *Affected
@@ -55,6 +57,7 @@ func (f *Finding) Location() analysis.Location {
 // record is a finding in JSON and YAML. The field names are part of the interface.
 type record struct {
 	location
+	Section  string            `json:"section,omitempty"`
 	Rule     string            `json:"rule"`
 	Severity analysis.Severity `json:"severity"`
 	Object   *objectRecord     `json:"object,omitempty"`
@@ -147,6 +150,7 @@ func newRecord(f *Finding) record {
 	r := record{
 		location: *newLocation(new(f.Location())), Rule: f.Rule, Severity: f.Severity,
 		Message: f.Message, Details: f.Detail, Schema: newLocation(f.Schema), Old: newLocation(f.Old), Affected: f.Affected,
+		Section: f.Section,
 	}
 	if id := f.Object; id != (input.Identity{}) {
 		r.Object = &objectRecord{APIVersion: id.APIVersion, Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
@@ -206,6 +210,8 @@ type Summary struct {
 	Aborted bool `json:"-"`
 	// Extra holds additional counts of a command.
 	Extra map[string]any `json:"-"`
+	// Note, if set, says in text which objects these are.
+	Note string `json:"-"`
 	// Verdict, if set, replaces the number of findings in the text of the summary.
 	Verdict string `json:"-"`
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -14,6 +15,8 @@ type markdownFormat struct {
 	options *Options
 	// count is the number of findings that are listed, folded the number of the others.
 	count, folded int
+	// section is that of the last finding.
+	section string
 }
 
 // shownDetails is the maximum number of lines of details that are shown unfolded.
@@ -37,6 +40,10 @@ func (m *markdownFormat) finding(f *Finding) error {
 		return nil
 	}
 	m.title()
+	if f.Section != m.section {
+		m.section = f.Section
+		fmt.Fprintf(m.w, "\n#### %s\n\n", escapeMarkdown(cmp.Or(f.Section, "Other findings")))
+	}
 	fmt.Fprintf(m.w, "- **%s** ", f.Severity)
 	if f.Path != "" {
 		fmt.Fprintf(m.w, "%s: ", codeSpan(f.Path))

@@ -131,6 +131,8 @@ type Reporter struct {
 	summary Summary
 	// sawFiles holds the files of the counted objects.
 	sawFiles map[string]bool
+	// section is the part of the report that findings are in.
+	section string
 	// found is set if a finding makes the exit code 1.
 	found bool
 	err   error
@@ -245,6 +247,7 @@ func (r *Reporter) add(f Finding) {
 		return
 	}
 	r.count(&f)
+	f.Section = r.section
 	for _, o := range r.sinks {
 		if counts := !f.Failed && !o.folds(&f); counts {
 			if most := r.options.MaxFindings; most > 0 && o.written >= most {
@@ -260,6 +263,10 @@ func (r *Reporter) add(f Finding) {
 		r.keep(o.finding(&f))
 	}
 }
+
+// Section starts a section of the report. Formats for people have a heading before its first
+// finding.
+func (r *Reporter) Section(title string) { r.section = title }
 
 // keep keeps the first error.
 func (r *Reporter) keep(err error) {

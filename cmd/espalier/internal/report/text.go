@@ -28,6 +28,8 @@ type textFormat struct {
 	options *Options
 	// count is the number of findings that are listed, folded the number of the others.
 	count, folded int
+	// section is that of the last finding.
+	section string
 }
 
 func newText(w io.Writer, color bool, o *Options) format {
@@ -56,6 +58,15 @@ func (t *textFormat) finding(f *Finding) error {
 	if f.Folded {
 		t.folded++
 		return nil
+	}
+	if f.Section != t.section {
+		t.section = f.Section
+		if t.count > 0 {
+			t.w.WriteByte('\n')
+		}
+		if f.Section != "" {
+			fmt.Fprintf(t.w, "%s\n", t.paint(bold, f.Section+":"))
+		}
 	}
 	t.count++
 	if at := f.Location().Position(); at != "" {
@@ -210,7 +221,9 @@ func summaryLine(s *Summary, what string) string {
 	if s.Verdict != "" {
 		text = s.Verdict
 	}
-	text += " in " + analysis.Plural(s.Objects, what)
+	if s.Verdict == "" || s.Objects > 0 {
+		text += " in " + analysis.Plural(s.Objects, what)
+	}
 	if s.Skipped > 0 {
 		noun := "object"
 		if what != noun {
@@ -229,6 +242,9 @@ func summaryLine(s *Summary, what string) string {
 	}
 	if s.Failures > 0 {
 		text += fmt.Sprintf(", %s could not be processed", analysis.Plural(s.Failures, "input"))
+	}
+	if s.Note != "" {
+		text += ": " + s.Note
 	}
 	if s.Interrupted {
 		text = "interrupted: " + text + " so far"

@@ -66,7 +66,7 @@ func objectName(id input.Identity) string {
 func (k *known) has(f *report.Finding, doc *yamlx.Document) bool {
 	indexed := keyOf(f)
 	key := indexed
-	key.Path = nameVersion(key.Path, f.Pointer, doc)
+	key.Path = NameVersion(key.Path, f.Pointer, doc)
 	if k.write {
 		k.counts[key]++
 		return true
@@ -81,10 +81,10 @@ func (k *known) has(f *report.Finding, doc *yamlx.Document) bool {
 	return false
 }
 
-// nameVersion returns the path of a field of a CRD with the name of the version in place of its
+// NameVersion returns the path of a field of a CRD with the name of the version in place of its
 // index, which changes when another version is added or removed: spec.versions[v1].schema.
 // pointer is the same path as a pointer into the document.
-func nameVersion(path, pointer string, doc *yamlx.Document) string {
+func NameVersion(path, pointer string, doc *yamlx.Document) string {
 	const versions = "spec.versions["
 	rest, isVersion := strings.CutPrefix(path, versions)
 	index, rest, _ := strings.Cut(rest, "]")
