@@ -1,6 +1,7 @@
 package impact
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -117,6 +118,13 @@ type Change struct {
 	// Leniency describes which updates of an object that became invalid still pass. It is
 	// empty if no object becomes invalid.
 	Leniency string
+
+	// inSchema is set for a change of a schema.
+	inSchema bool
+	// values are the values that the message shows, which may be shortened there.
+	values string
+	// prefix is the part of the message that says between which versions objects move.
+	prefix string
 }
 
 // BreaksRules reports whether the change may make stored objects violate rules: it adds one, or
@@ -162,20 +170,36 @@ func (c *Change) Classes() []Class {
 
 // Place returns the path of the value that changes, after its version if there is one:
 // v1: spec.containers[].name.
-func (c *Change) Place() string {
-	version := c.NewVersion
+func (c *Change) Place() string { return placeOf(c.version(), FieldPath(c.Path)) }
+
+// version returns the version of the change, or the versions between which objects move. It is
+// empty for a change of the CRD as a whole.
+func (c *Change) version() string {
 	switch {
-	case c.OldVersion == "" && c.NewVersion == "":
-		return ""
-	case version == "":
-		version = c.OldVersion
-	case c.OldVersion != "" && c.OldVersion != version:
-		version = c.OldVersion + " → " + version
+	case c.NewVersion == "":
+		return c.OldVersion
+	case c.OldVersion != "" && c.OldVersion != c.NewVersion:
+		return c.OldVersion + " → " + c.NewVersion
 	}
-	if len(c.Path) == 0 {
-		return version
+	return c.NewVersion
+}
+
+// placeOf joins versions and a field, each of which may be empty.
+func placeOf(versions, field string) string {
+	if versions == "" || field == "" {
+		return versions + field
 	}
-	return version + ": " + FieldPath(c.Path)
+	return versions + ": " + field
+}
+
+// of sets the values that the message shows.
+func (c *Change) of(values ...any) *Change {
+	text, err := json.Marshal(values)
+	if err != nil {
+		text = fmt.Append(nil, values...)
+	}
+	c.values = string(text)
+	return c
 }
 
 // FieldPath formats a path through properties, items and additionalProperties as

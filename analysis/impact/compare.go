@@ -113,7 +113,7 @@ func (c *comparer) emitAltering(at place, alters alteration, kind, keyword, mess
 		suffix = "/" + keyword
 	}
 	ch := &Change{
-		Kind: kind, OldVersion: c.oldVersion, NewVersion: c.newVersion, Path: at.path, Message: message,
+		Kind: kind, OldVersion: c.oldVersion, NewVersion: c.newVersion, Path: at.path, Message: message, inSchema: true,
 		OldPointer: c.oldBase + at.old.Pointer() + suffix, NewPointer: c.newBase + at.new.Pointer() + suffix,
 	}
 	c.changes = append(c.changes, ch)
@@ -269,7 +269,7 @@ func (c *comparer) known(p place, n side) {
 			effects = append(effects, at(Unknown, e.Path, e.Reason))
 		}
 	}
-	c.emit(p, "property-added", "", message, effects...)
+	c.emit(p, "property-added", "", message, effects...).of(defaultValue(n.node))
 }
 
 // dropped returns the effects of pruning on an unspecified value that now has a schema. If
@@ -482,17 +482,18 @@ func (c *comparer) defaults(p place, o, n *schema.Structural) {
 	}
 	switch was, is := hasDefault(o), hasDefault(n); {
 	case !was && is:
-		c.emit(p, "default-added", "default", "default "+show(n.Default.Value)+" added", defaulted(p.path, ""))
+		c.emit(p, "default-added", "default", "default "+show(n.Default.Value)+" added", defaulted(p.path, "")).of(n.Default.Value)
 	case was && !is:
 		ch := c.emit(p, "default-removed", "default", "default "+show(o.Default.Value)+" removed",
 			at(Clients, p.path, "objects stored without the field are read without it, and new objects no longer get it"))
+		ch.of(o.Default.Value)
 		c.dependents(ch, p.trail, p.path, gone, &knownValue{absent: true})
 		ch.Leniency = leniency(ch, p.trail)
 	case was && !reflect.DeepEqual(o.Default.Value, n.Default.Value):
 		e := defaulted(p.path, "objects stored without the field are read with the new default")
 		e.differs = true
 		c.emit(p, "default-changed", "default", fmt.Sprintf("default %s → %s", show(o.Default.Value),
-			show(n.Default.Value)), e, at(Clients, p.path, ""))
+			show(n.Default.Value)), e, at(Clients, p.path, "")).of(o.Default.Value, n.Default.Value)
 	}
 }
 
@@ -531,7 +532,7 @@ func (c *comparer) conditions(p place, o, n side) {
 				effects = []Effect{at(Clients, p.path, "typed clients expect the old format")}
 			}
 		}
-		c.emitAltering(p, alters, k.name, k.name, fmt.Sprintf("%s %s → %s", k.name, show(was), show(is)), effects...)
+		c.emitAltering(p, alters, k.name, k.name, fmt.Sprintf("%s %s → %s", k.name, show(was), show(is)), effects...).of(was, is)
 	}
 	c.junctors(p, o, n)
 	c.validations(p, o.node.XValidations, n.node.XValidations)
@@ -581,6 +582,6 @@ func (c *comparer) junctors(p place, o, n side) {
 			effects = tightened(p.path, "")
 			verdict = "values that were accepted may be rejected"
 		}
-		c.emit(p, j.name, j.name, j.name+" changed: "+verdict, effects...)
+		c.emit(p, j.name, j.name, j.name+" changed: "+verdict, effects...).of(j.old, j.new)
 	}
 }

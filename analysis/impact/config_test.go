@@ -64,6 +64,7 @@ func TestConfigSeverity(t *testing.T) {
 	}
 	findings := slices.Concat(c.Names(), c.Rejections(), c.OtherSemantics(t.Context()))
 	findings = append(findings, c.RevealedFinding("spec.f", 1, 2, nil))
+	findings = append(findings, unevaluated(t, config)...)
 	for _, class := range impact.Classes() {
 		findings = append(findings, c.Finding(&impact.Change{Effects: []impact.Effect{{Class: class}}}))
 	}

@@ -51,6 +51,12 @@ func placeName(p schema.SchemaPath) string {
 	return FieldPath(p)
 }
 
+// Parts of what leniency returns.
+const (
+	readable      = "stored objects can still be read and deleted; "
+	unlessChanged = readable + "updates are accepted unless they change "
+)
+
 // leniency describes which updates of an object still pass if the change makes it invalid.
 // Ratcheting tolerates what an update does not change, as far as the old and the new
 // value can be correlated.
@@ -59,12 +65,11 @@ func leniency(ch *Change, trail []*schema.Structural) string {
 	if i < 0 {
 		return ""
 	}
-	const stays = "stored objects can still be read and deleted; "
 	switch ch.Kind {
 	case "unions", "embedded-resource", "scale-subresource":
-		return stays + "updates are rejected until the object is fixed"
+		return readable + "updates are rejected until the object is fixed"
 	case "list-type":
-		return stays + "updates of objects that already violate it are accepted"
+		return readable + "updates of objects that already violate it are accepted"
 	}
 	path := ch.Effects[i].Path
 	if ch.Effects[i].missing {
@@ -77,9 +82,9 @@ func leniency(ch *Change, trail []*schema.Structural) string {
 		}
 	}
 	if len(path) == 0 {
-		return stays + "updates that change the object are rejected until it is fixed"
+		return readable + "updates that change the object are rejected until it is fixed"
 	}
-	return stays + "updates are accepted unless they change " + FieldPath(path)
+	return unlessChanged + FieldPath(path)
 }
 
 // missing reports whether a required field may be missing once step is gone.

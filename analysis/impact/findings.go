@@ -19,6 +19,9 @@ const (
 	RuleSemantics = "semantics"
 	// RuleNames is a comparison of CRDs with different names.
 	RuleNames = "different-names"
+	// RuleUnevaluated is a number of objects on which rules were not evaluated. It is reported
+	// where changes are judged by the objects that they affect.
+	RuleUnevaluated = "rules-not-evaluated"
 )
 
 // Rules returns the rules of findings about two CRDs.
@@ -29,6 +32,8 @@ func Rules() []analysis.Rule {
 			Summary: "Stored objects hold data that the old CRD does not specify and the new one would serve."},
 		{ID: RuleSemantics, Severity: analysis.Info, Summary: "The kep and kubernetes semantics give different results."},
 		{ID: RuleNames, Severity: analysis.Info, Summary: "The CRDs that are compared have different names."},
+		{ID: RuleUnevaluated, Severity: analysis.Info,
+			Summary: "New rules were not evaluated on some objects, which have other errors."},
 	}
 	for _, class := range Classes() {
 		rules = append(rules, analysis.Rule{ID: class.ID(), Severity: class.Severity(), Summary: class.Summary()})
@@ -70,24 +75,45 @@ type Finding struct {
 	analysis.Finding
 	// OldPointer points into the old CRD.
 	OldPointer string
+	// CRD is the name of the CRD. Version and Field are the parts of Path: the version, or the
+	// versions between which objects move, and the field. They may be empty.
+	CRD, Version, Field string
+	// Class is the verdict.
+	Class Class
+	// Affected is the number of objects that are known to be affected.
+	Affected int
+	// Equal identifies the finding without its place.
+	Equal Equality
+
+	// head is the part of the message before that of the change. moves is set if Version has two
+	// versions.
+	head  string
+	moves bool
 }
 
 // Finding returns a change as a finding: the verdict, with the effects and their reasons as
 // details.
-func (c *Comparison) Finding(ch *Change) Finding {
-	class := ch.Class()
-	f := Finding{OldPointer: ch.OldPointer, Finding: analysis.Finding{
-		Rule: class.ID(), Severity: c.options.Config.severity(class.ID(), class.Severity()),
-		Path: ch.Place(), Pointer: ch.NewPointer, Part: analysis.FieldName,
-		Message: class.String() + ": " + ch.Message,
-	}}
+func (c *Comparison) Finding(ch *Change) Finding { return c.finding(ch, ch.Class()) }
+
+// finding returns a change as a finding of a class, which may be milder than that of the change.
+func (c *Comparison) finding(ch *Change, worst Class) Finding {
+	head := worst.String() + ": "
+	f := Finding{
+		OldPointer: ch.OldPointer, CRD: c.Name, Version: ch.version(), Field: FieldPath(ch.Path),
+		Class: worst, Equal: ch.equality(worst), head: head,
+		moves: ch.OldVersion != "" && ch.NewVersion != "" && ch.OldVersion != ch.NewVersion,
+		Finding: analysis.Finding{
+			Rule: worst.ID(), Severity: c.options.Config.severity(worst.ID(), worst.Severity()),
+			Path: ch.Place(), Pointer: ch.NewPointer, Part: analysis.FieldName,
+			Message: head + ch.Message,
+		}}
 	seen := map[string]bool{}
 	for _, class := range ch.Classes() {
-		if class != Safe {
-			f.Detail = append(f.Detail, ch.reasons(class, seen)...)
+		if class != Safe && class <= worst {
+			f.Detail = append(f.Detail, ch.reasons(class, worst, seen)...)
 		}
 	}
-	if ch.Leniency != "" {
+	if ch.Leniency != "" && worst >= Invalid {
 		f.Detail = append(f.Detail, ch.Leniency)
 	}
 	return f
@@ -98,7 +124,7 @@ const maxReasons = 5
 
 // reasons returns the reasons of the effects of a class. If there are none, it returns the
 // class itself unless that is the verdict. seen has the reasons that are already listed.
-func (c *Change) reasons(class Class, seen map[string]bool) (lines []string) {
+func (c *Change) reasons(class, verdict Class, seen map[string]bool) (lines []string) {
 	for _, e := range c.Effects {
 		if e.Class != class || e.Reason == "" || seen[e.Reason] {
 			continue
@@ -111,7 +137,7 @@ func (c *Change) reasons(class Class, seen map[string]bool) (lines []string) {
 		lines = append(lines[:maxReasons], fmt.Sprintf("%s: 1 more reason", class))
 	case rest > 1:
 		lines = append(lines[:maxReasons], fmt.Sprintf("%s: %d more reasons", class, rest))
-	case lines == nil && class != c.Class():
+	case lines == nil && class != verdict:
 		lines = []string{class.String()}
 	}
 	return lines
@@ -122,7 +148,7 @@ func (c *Comparison) Names() []Finding {
 	if c.old == nil || c.new == nil || c.old.CRD().Name == c.new.CRD().Name {
 		return nil
 	}
-	return []Finding{{OldPointer: "/metadata/name", Finding: analysis.Finding{
+	return []Finding{{OldPointer: "/metadata/name", CRD: c.Name, Finding: analysis.Finding{
 		Rule: RuleNames, Severity: c.options.Config.severity(RuleNames, analysis.Info), Path: "metadata.name", Pointer: "/metadata/name",
 		Message: fmt.Sprintf("compares CRDs with different names: %s and %s", c.old.CRD().Name, c.new.CRD().Name),
 	}}}
@@ -137,11 +163,15 @@ func (c *Comparison) Rejections() (findings []Finding) {
 			path, body = paths[0], analysis.V1Words(body, 0)
 		}
 		pointer := jsonptr.FromPath(path)
-		findings = append(findings, Finding{OldPointer: pointer, Finding: analysis.Finding{
-			Rule: RuleRefused, Severity: c.options.Config.severity(RuleRefused, analysis.Error),
-			Path: path, Pointer: pointer, Part: analysis.FieldName,
-			Message: "the API server would reject the update: " + body,
-		}})
+		const head = "the API server would reject the update: "
+		findings = append(findings, Finding{
+			OldPointer: pointer, CRD: c.Name, Field: path, head: head,
+			Equal: Equality{Rule: RuleRefused, Kind: path, Message: body},
+			Finding: analysis.Finding{
+				Rule: RuleRefused, Severity: c.options.Config.severity(RuleRefused, analysis.Error),
+				Path: path, Pointer: pointer, Part: analysis.FieldName,
+				Message: head + body,
+			}})
 	}
 	return findings
 }
@@ -158,13 +188,6 @@ func (c *Comparison) OtherSemantics(ctx context.Context) (findings []Finding) {
 	if err != nil {
 		return nil
 	}
-	add := func(path, pointer, oldPointer, message string) {
-		findings = append(findings, Finding{OldPointer: oldPointer, Finding: analysis.Finding{
-			Rule: RuleSemantics, Severity: c.options.Config.severity(RuleSemantics, analysis.Info),
-			Path: path, Pointer: pointer, Part: analysis.FieldName,
-			Message: fmt.Sprintf("with --semantics %s, %s", options.Semantics, message),
-		}})
-	}
 	here := map[string]Class{}
 	for i := range c.Changes {
 		here[c.Changes[i].key()] = c.Changes[i].Class()
@@ -172,11 +195,26 @@ func (c *Comparison) OtherSemantics(ctx context.Context) (findings []Finding) {
 	for i := range other.Changes {
 		change := &other.Changes[i]
 		if class, known := here[change.key()]; change.Class() > class || !known && change.Class() > Safe {
-			add(change.Place(), change.NewPointer, change.OldPointer, change.Class().String()+": "+change.Message)
+			f := other.Finding(change)
+			if f.Equal != (Equality{}) {
+				f.Equal.Kind += " " + f.Rule // the class
+			}
+			findings = append(findings, f)
 		}
 	}
 	if len(other.Rejected) > 0 && len(c.Rejected) == 0 {
-		add("", "", "", "the API server would reject the update: "+other.Rejected[0].Error())
+		findings = append(findings, Finding{CRD: c.Name, Finding: analysis.Finding{
+			Message: "the API server would reject the update: " + other.Rejected[0].Error(), Part: analysis.FieldName,
+		}})
+	}
+	for i := range findings {
+		f := &findings[i]
+		with := fmt.Sprintf("with --semantics %s, ", options.Semantics)
+		f.head, f.Message = with+f.head, with+f.Message
+		f.Rule, f.Severity, f.Class, f.Detail = RuleSemantics, c.options.Config.severity(RuleSemantics, analysis.Info), Safe, nil
+		if f.Equal != (Equality{}) {
+			f.Equal.Rule = RuleSemantics
+		}
 	}
 	return findings
 }

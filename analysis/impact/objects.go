@@ -126,28 +126,66 @@ func (o *Objects) reveal(name string, src []byte) {
 func (o *Objects) ChangeFinding(i int) Finding {
 	ch := &o.Changes[i]
 	ch.Observe(o.affected[i].worst())
-	f := o.Finding(ch)
-	if ch.Class() > Clients && o.Tried > 0 {
-		f.Detail = append(f.Detail, o.affected[i].details(ch.Class(), o.Tried)...)
+	return o.changeFinding(i, ch.Class())
+}
+
+// AffectedFinding is like ChangeFinding, but it returns false unless the change affects an object,
+// and the verdict is the worst effect on the objects instead of the worst possible one.
+func (o *Objects) AffectedFinding(i int) (Finding, bool) {
+	if len(o.affected[i]) == 0 {
+		return Finding{}, false
+	}
+	return o.changeFinding(i, o.affected[i].worst()), true
+}
+
+// changeFinding returns a change as a finding of a class, with the affected objects.
+func (o *Objects) changeFinding(i int, class Class) Finding {
+	ch := &o.Changes[i]
+	f := o.finding(ch, class)
+	f.Affected = o.affected[i].count()
+	if o.Tried > 0 && (class > Clients || f.Affected > 0) {
+		lines := o.affected[i].details(class, o.Tried)
+		f.Detail = append(f.Detail, lines...)
+		if f.Affected > 0 && f.Equal != (Equality{}) {
+			f.Equal.Objects = strings.Join(append([]string{o.Name, f.Field}, lines...), "\n")
+		}
 		if o.unevaluated > 0 && ch.BreaksRules() {
-			objects := analysis.Plural(o.Tried, "object")
-			f.Detail = append(f.Detail, fmt.Sprintf("rules not evaluated on %d of %s, because of other errors", o.unevaluated, objects))
+			f.Detail = append(f.Detail, o.unevaluatedLine())
 		}
 	}
 	return f
+}
+
+func (o *Objects) unevaluatedLine() string {
+	return fmt.Sprintf("rules not evaluated on %d of %s, because of other errors", o.unevaluated, analysis.Plural(o.Tried, "object"))
+}
+
+// Unevaluated returns a finding if changes may break rules on objects on which the rules could not
+// be evaluated.
+func (o *Objects) Unevaluated() []Finding {
+	if o.unevaluated == 0 || !slices.ContainsFunc(o.Changes, func(c Change) bool { return c.BreaksRules() }) {
+		return nil
+	}
+	return []Finding{{CRD: o.Name, Finding: analysis.Finding{
+		Rule: RuleUnevaluated, Severity: o.options.Config.severity(RuleUnevaluated, analysis.Info),
+		Message: o.unevaluatedLine() + ": new rules may reject them, too",
+	}}}
 }
 
 // OtherFindings returns the findings about objects that no single change accounts for.
 func (o *Objects) OtherFindings() (findings []Finding) {
 	if o.unannounced.count > 0 {
 		f := o.Finding(&Change{Effects: []Effect{{Class: o.unannounced.worst}}})
+		f.Equal, f.Affected = Equality{}, o.unannounced.count
 		f.Message = analysis.Plural(o.unannounced.count, "object") + " affected, but not by any single change"
 		f.Detail = o.unannounced.lines()
 		findings = append(findings, f)
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(o.revealed)) {
 		t := o.revealed[pattern]
-		findings = append(findings, o.RevealedFinding(pattern, t.count, o.Tried, t.lines()))
+		f := o.RevealedFinding(pattern, t.count, o.Tried, t.lines())
+		f.CRD, f.Affected = o.Name, t.count
+		findings = append(findings, f)
 	}
 	return findings
 }
@@ -196,6 +234,14 @@ func (t tallies) worst() Class {
 		worst = max(worst, class)
 	}
 	return worst
+}
+
+// count returns the number of objects.
+func (t tallies) count() (n int) {
+	for _, of := range t {
+		n += of.count
+	}
+	return n
 }
 
 // details describes how many of a number of objects are affected by a change of a class, and

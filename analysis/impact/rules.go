@@ -59,22 +59,22 @@ func (c *comparer) validations(p place, o, n []api.ValidationRule) {
 		j := slices.IndexFunc(o, c.rules.isSame(r))
 		switch {
 		case j < 0 && strings.TrimSpace(r.Rule) == "true":
-			c.emit(p, "rule-added", keyword, "rule added that always holds: "+show(r.Rule))
+			c.emit(p, "rule-added", keyword, "rule added that always holds: "+show(r.Rule)).of(r.Rule)
 		case j < 0 && c.rules.isTransition(r):
 			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule),
-				at(Clients, p.path, "updates that violate it are rejected; stored objects stay valid"))
+				at(Clients, p.path, "updates that violate it are rejected; stored objects stay valid")).of(r.Rule)
 		case j < 0:
-			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule), tightened(p.path, "")...)
+			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule), tightened(p.path, "")...).of(r.Rule)
 		case reflect.DeepEqual(o[j], r):
 		case o[j].Rule == r.Rule:
-			c.emit(p, "rule-message", keyword, "rule message changed: "+show(r.Rule))
+			c.emit(p, "rule-message", keyword, "rule message changed: "+show(r.Rule)).of(r.Rule)
 		default:
-			c.emit(p, "rule-spelling", keyword, "rule spelled differently, with the same meaning: "+show(r.Rule))
+			c.emit(p, "rule-spelling", keyword, "rule spelled differently, with the same meaning: "+show(r.Rule)).of(r.Rule)
 		}
 	}
 	for _, r := range o {
 		if !slices.ContainsFunc(n, c.rules.isSame(r)) {
-			c.emit(p, "rule-removed", "x-kubernetes-validations", "rule removed: "+show(r.Rule))
+			c.emit(p, "rule-removed", "x-kubernetes-validations", "rule removed: "+show(r.Rule)).of(r.Rule)
 		}
 	}
 }

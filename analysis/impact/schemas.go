@@ -28,7 +28,7 @@ func (d *definitions) across(from, to *crd.Version, prefix string) {
 	c.roots(from.Structural(), to.Structural())
 	for _, ch := range c.changes {
 		if ch.Class() > Clients {
-			ch.Message = prefix + ch.Message
+			ch.Message, ch.prefix = prefix+ch.Message, prefix
 			d.changes = append(d.changes, ch)
 		}
 	}

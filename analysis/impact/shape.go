@@ -24,7 +24,7 @@ func (c *comparer) lists(p place, o, n side) {
 			keyword, message = "x-kubernetes-list-map-keys", fmt.Sprintf("list map keys %s → %s",
 				show(o.node.XListMapKeys), show(n.node.XListMapKeys))
 		}
-		c.emitAltering(p, retyped, "list-type", keyword, message, effects...)
+		c.emitAltering(p, retyped, "list-type", keyword, message, effects...).of(o.node.XListMapKeys, n.node.XListMapKeys)
 	}
 	if o.node.Items == nil && n.node.Items == nil {
 		if !o.Prunes() && n.Prunes() {
@@ -91,7 +91,7 @@ func (c *comparer) extensions(p place, o, n *schema.Structural) {
 		}) {
 			effects = tightened(p.path, "exactly one member may be set, and the discriminator must name it")
 		}
-		c.emit(p, "unions", "x-kubernetes-unions", "unions changed", effects...)
+		c.emit(p, "unions", "x-kubernetes-unions", "unions changed", effects...).of(o.XUnions, n.XUnions)
 	}
 }
 
@@ -271,7 +271,7 @@ func (c *comparer) property(p place, o, n side, name string) {
 			message += " with default " + show(nc.node.Default.Value)
 		}
 		down.old = p.old
-		c.emit(down, "property-added", "", message, effects...)
+		c.emit(down, "property-added", "", message, effects...).of(defaultValue(nc.node))
 	case of != stays:
 	case nf == pruned:
 		down.new, down.trail = p.new, p.trail
@@ -289,7 +289,8 @@ func (c *comparer) property(p place, o, n side, name string) {
 	case !wasNamed && isNamed && !meta && oc != c.anything:
 		c.emit(down, "property-added", "", "now specified by itself; stored objects may already have values")
 		if hasDefault(nc.node) {
-			c.emit(down, "default-added", "default", "default "+show(nc.node.Default.Value)+" added", at(Defaulted, down.path, ""))
+			c.emit(down, "default-added", "default", "default "+show(nc.node.Default.Value)+" added", at(Defaulted, down.path, "")).
+				of(nc.node.Default.Value)
 		}
 		c.value(down, oc, nc)
 	default:

@@ -151,6 +151,14 @@ func kindOf(v any) kinds {
 
 func hasDefault(s *schema.Structural) bool { return s.Default != nil && s.Default.Value != nil }
 
+// defaultValue returns the default of a schema, or nil if there is none.
+func defaultValue(s *schema.Structural) any {
+	if !hasDefault(s) {
+		return nil
+	}
+	return s.Default.Value
+}
+
 // refusesAnything reports whether the schema itself rejects some value.
 func (c *comparer) refusesAnything(s *schema.Structural) bool {
 	v := vv(s)

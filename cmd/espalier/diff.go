@@ -25,6 +25,8 @@ type diffOptions struct {
 	base    string
 	names   int
 	all     bool
+	// onlyAffected judges changes by the objects that they affect.
+	onlyAffected bool
 }
 
 func newDiffCommand(a *app) *cobra.Command {
@@ -51,13 +53,21 @@ verdicts consider whether the old and the new CRD prune unknown fields. Changes 
 API server would reject as an update are errors too (update-refused). It rejects a CRD
 without a version that status.storedVersions lists; a CRD in a file often has no status.
 
-Safe changes are counted, and listed with --all or if --fail-on selects them. Formats for
-programs (json, yaml, sarif, junit) always list them.
+The worst come first: by severity, then those that affect objects, then by class. Changes
+that are equal except for their place, also in different CRDs, are one finding with some
+of the places, and so is a change that several versions have in common. Changes that affect
+objects are never grouped with those of other fields. Safe changes are counted, and listed
+if --fail-on selects them. --all lists every change. Formats for programs (json, yaml,
+sarif, junit) always do.
 
 With --objects, diff checks each object with both CRDs, and counts and lists the objects
 that a change affects. Objects of other kinds are skipped; if there are no others, that is
 an input error. Objects without a namespace are in the namespace default. CEL rules are not
 evaluated on objects with other errors; such objects are counted.
+
+With --only-affected, only changes that affect the objects are findings, and each is as
+severe as its effect on them: the exit code is about these objects. The other changes are
+counted. An update that the API server would reject stays an error.
 
 With --snapshot, --etcd-servers, --from-cluster or --dump, diff checks all stored objects of
 the CRDs: the impact of a change before it is applied. Without OLD, the old CRDs are those
@@ -80,6 +90,9 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 
   # List the objects that the change affects
   espalier diff old-crd.yaml new-crd.yaml --objects objects/
+
+  # Fail only if the change breaks one of the objects
+  espalier diff -R release-1/ release-2/ --objects objects/ --only-affected
 
   # Report what a change would do to all stored objects, for a pull request comment
   espalier diff crontab-crd.yaml --snapshot snapshot.db -o markdown
@@ -112,8 +125,10 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	addBaselineFlags(c, &a.baselineFlags)
 	addReportFlags(c, &o.report)
 	c.Flags().IntVar(&o.names, "names", 10, "maximum `number` of affected objects to name for each change; 0 for all")
-	c.Flags().BoolVar(&o.all, "all", false, "list safe changes instead of only counting them")
-	groupFlags(c.Flags(), outputFlags, "names", "all")
+	c.Flags().BoolVar(&o.all, "all", false, "list every change: do not group equal ones, and do not only count safe ones")
+	c.Flags().BoolVar(&o.onlyAffected, "only-affected", false,
+		"report only changes that affect the objects, by their effect on them, and count the others")
+	groupFlags(c.Flags(), outputFlags, "names", "all", "only-affected")
 	_ = c.MarkFlagFilename("objects", "yaml", "yml", "json")
 	return c
 }
@@ -145,6 +160,9 @@ func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 	if err := stdinOnce(append(sides, o.objects)...); err != nil {
 		return err
 	}
+	if o.onlyAffected && len(o.objects.Paths) == 0 && len(o.source.named(c)) == 0 {
+		return usageError(c, errors.New("--only-affected needs objects: --objects, --from-cluster, --snapshot, --etcd-servers or --dump"))
+	}
 	var src source.Source
 	if len(o.source.named(c)) > 0 {
 		if src, _, err = a.openSource(ctx, c, &o.source, o.objects, "--objects"); err != nil {
@@ -163,13 +181,21 @@ func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 	options := a.reportOptions(c, o.report, diffRules(a.config.Diff))
 	options.What = "CRD"
 	options.Folded = func(n int) string { return analysis.Plural(n, "safe change") + ": use --all to list them" }
+	options.Grouped = func(shown, of int) string {
+		stand := "stand"
+		if shown == 1 {
+			stand = "stands"
+		}
+		return fmt.Sprintf("%s %s for %d equal changes: use --all to list them", analysis.Plural(shown, "finding"), stand, of)
+	}
+	options.Unordered = true // the worst first
 	r, err := report.New(options)
 	if err != nil {
 		return err
 	}
 	defer func() { err = r.Finish(err) }()
 	d := &differ{
-		r: r, names: o.names,
+		r: r, names: o.names, all: o.all, onlyAffected: o.onlyAffected,
 		options: impact.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Config: a.config.Diff},
 		fold:    func(s analysis.Severity) bool { return !o.all && s == analysis.Info && !options.FailOn.Fails(s) },
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -59,6 +60,10 @@ type differ struct {
 	compared []*compared
 	// fold reports whether safe changes of a severity are counted instead of listed.
 	fold func(analysis.Severity) bool
+	// all is set if equal changes are not grouped.
+	all bool
+	// onlyAffected is set if only changes that affect objects are reported, by their effect.
+	onlyAffected bool
 	// byKind holds the pairs on which objects can be tried, by the kind of the old CRD.
 	byKind map[runtimeschema.GroupKind]*compared
 	// tried is set if objects are tried. others has the kinds of those that are skipped.
@@ -122,38 +127,135 @@ func (d *differ) compare(ctx context.Context, old, new *diffSide) {
 	d.compared = append(d.compared, c)
 }
 
-// report reports the findings of all pairs.
+// report reports the findings of all pairs, the worst first. Equal findings are groups.
 func (d *differ) report(ctx context.Context) {
+	byName := map[string]*compared{}
+	var findings []impact.Finding
 	totals := map[string]int{}
-	changes, objects := 0, 0
+	changes, objects, unaffected := 0, 0, 0
 	affected := map[string]int{}
 	for _, c := range d.compared {
 		d.r.Saw(c.item())
-		for _, f := range append(c.Names(), c.Rejections()...) {
-			d.r.Add(c.at(f))
-		}
+		byName[c.Name] = c
+		findings = append(findings, c.Names()...)
+		findings = append(findings, c.Rejections()...)
 		for i := range c.Changes {
-			f := c.ChangeFinding(i)
 			changes++
-			class := c.Changes[i].Class()
-			totals[class.ID()]++
-			at := c.at(f)
-			at.Folded = class == impact.Safe && d.fold(f.Severity)
-			d.r.Add(at)
+			f := c.ChangeFinding(i)
+			totals[f.Class.ID()]++
+			if d.onlyAffected {
+				var ok bool
+				if f, ok = c.AffectedFinding(i); !ok {
+					unaffected++
+					continue
+				}
+			}
+			findings = append(findings, f)
 		}
-		for _, f := range append(c.OtherFindings(), c.OtherSemantics(ctx)...) {
-			d.r.Add(c.at(f))
+		findings = append(findings, c.OtherFindings()...)
+		if d.onlyAffected {
+			findings = append(findings, c.Unevaluated()...)
+		} else {
+			findings = append(findings, c.OtherSemantics(ctx)...)
 		}
 		objects += c.Tried
 		for class, n := range c.Classes {
 			affected[class.ID()] += n
 		}
 	}
+	for _, group := range impact.Group(findings) {
+		d.add(group, func(f *impact.Finding) *compared { return byName[f.CRD] })
+	}
 	extra := map[string]any{"changes": changes, "verdicts": totals}
 	if d.tried {
 		extra["tried"], extra["affected"] = objects, affected
 	}
+	if d.onlyAffected {
+		extra["unaffected"] = unaffected
+	}
+	if unaffected > 0 {
+		s := d.r.Summary()
+		s.Notes = append(s.Notes, unaffectedLine(unaffected, objects))
+	}
 	d.r.Summary().Extra = extra
+}
+
+// unaffectedLine returns the line that stands for changes that --only-affected omits.
+func unaffectedLine(changes, objects int) string {
+	why := "there are no objects"
+	switch {
+	case objects > 0 && changes == 1:
+		why = "it affects none of " + analysis.Plural(objects, "object")
+	case objects > 0:
+		why = "they affect none of " + analysis.Plural(objects, "object")
+	}
+	return fmt.Sprintf("%s not listed: %s (--only-affected)", analysis.Plural(changes, "change"), why)
+}
+
+// add reports equal findings, as a group unless all changes are listed.
+func (d *differ) add(group []impact.Finding, of func(*impact.Finding) *compared) {
+	members := make([]report.Finding, len(group))
+	for i, f := range group {
+		members[i] = of(&f).at(f)
+		members[i].Folded = f.Rule == impact.Safe.ID() && d.fold(f.Severity)
+	}
+	if d.all || members[0].Folded {
+		for _, f := range members {
+			d.r.Add(f)
+		}
+		return
+	}
+	d.r.AddGroup(members, func(indices []int) report.Finding {
+		var kept []impact.Finding
+		for _, i := range indices {
+			kept = append(kept, group[i])
+		}
+		return merged(kept, of)
+	})
+}
+
+// shownPlaces is the maximum number of places that a group names.
+const shownPlaces = 3
+
+// merged returns the finding that stands for a group, with some of its places: those of different
+// CRDs first.
+func merged(group []impact.Finding, of func(*impact.Finding) *compared) report.Finding {
+	f := impact.Merge(group)
+	places := impact.Places(group)
+	if len(places) == 1 {
+		return of(&f).at(f)
+	}
+	crds := map[string]bool{}
+	var first, rest []impact.Place
+	for _, p := range places {
+		if crds[p.CRD] {
+			rest = append(rest, p)
+		} else {
+			first = append(first, p)
+		}
+		crds[p.CRD] = true
+	}
+	sameField := !slices.ContainsFunc(places, func(p impact.Place) bool { return p.Field != f.Field })
+	for _, p := range append(first, rest...)[:min(shownPlaces, len(places))] {
+		at := of(&p.First).at(p.First)
+		place := p.String()
+		if sameField {
+			place = strings.Join(p.Versions, ", ")
+		}
+		if len(crds) > 1 {
+			place = strings.TrimSuffix(p.CRD+": "+place, ": ")
+		}
+		f.Detail = append(f.Detail, fmt.Sprintf("at %s (%s)", place, at.Location().Position()))
+	}
+	if more := len(places) - shownPlaces; more > 0 {
+		f.Detail = append(f.Detail, fmt.Sprintf("and at %s: use --all to list them", analysis.Plural(more, "more place")))
+	}
+	at := of(&f).at(f)
+	at.Old = nil
+	if len(crds) > 1 {
+		at.Object = input.Identity{}
+	}
+	return at
 }
 
 // at adds positions to a finding: that in the new file is the position of the finding,

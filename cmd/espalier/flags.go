@@ -99,7 +99,7 @@ func addFindingFlags(c *cobra.Command, flags *reportFlags) {
 		", "))
 	c.Flags().Var(&flags.minSeverity, "min-severity",
 		"lowest severity of findings that are reported: error, warning, info; others do not affect the exit code")
-	c.Flags().IntVar(&flags.maxFindings, "max-findings", 0, "maximum `number` of findings to write, 0 for all; further ones are counted")
+	c.Flags().IntVar(&flags.maxFindings, "max-findings", 0, "maximum `number` of findings to write, the worst, 0 for all; further ones are counted")
 	c.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "write findings only: no summary, no progress, no other messages")
 	groupFlags(c.Flags(), outputFlags, "fail-on", "min-severity", "max-findings", "quiet")
 	for flag, values := range map[string][]string{

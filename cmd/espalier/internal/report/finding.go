@@ -1,7 +1,8 @@
 // Package report writes findings as text with the offending line, JSON, YAML, SARIF, JUnit, GitHub
 // annotations or Markdown, in several formats at once. It also determines the exit code, which
 // depends on the findings and not on the format. Findings are written as they come: memory use does
-// not grow with their number.
+// not grow with their number. With [Options].MaxFindings, the worst are chosen and kept until the
+// end; Markdown is kept until the end in any case, and never gets longer than a comment may be.
 package report
 
 import (
@@ -212,8 +213,18 @@ type Summary struct {
 	Extra map[string]any `json:"-"`
 	// Note, if set, says in text which objects these are.
 	Note string `json:"-"`
+	// Notes are further lines before the summary in formats for people.
+	Notes []string `json:"-"`
 	// Verdict, if set, replaces the number of findings in the text of the summary.
 	Verdict string `json:"-"`
+}
+
+// lines returns the lines before the summary in formats for people.
+func (s *Summary) lines() []string {
+	if s.SkippedLine == "" {
+		return s.Notes
+	}
+	return append(slices.Clip(s.Notes), s.SkippedLine)
 }
 
 // MarshalJSON writes Extra beside the other counts.

@@ -81,8 +81,8 @@ func (g *githubFormat) close(s *Summary) error {
 			return err
 		}
 	}
-	if s.SkippedLine != "" {
-		if _, err := fmt.Fprintln(g.w, s.SkippedLine); err != nil {
+	for _, note := range s.lines() {
+		if _, err := fmt.Fprintln(g.w, note); err != nil {
 			return err
 		}
 	}

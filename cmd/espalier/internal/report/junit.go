@@ -1,11 +1,13 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"espalier.dev/analysis"
@@ -26,7 +28,29 @@ type junitFormat struct {
 	// current is the object or test case whose findings follow. other is the test case for
 	// findings about something else in between, for example about a CRD. Both may be nil.
 	current, other *junitCase
+	// open has all test cases if findings about them may come in any order.
+	open   map[junitKey]*junitCase
+	opened []*junitCase
+	// limits has the texts to insert in the spool at the end, unless they are omitted.
+	limits []*limitedText
 }
+
+// junitKey identifies a test case.
+type junitKey struct {
+	file   string
+	object input.Identity
+	name   string
+}
+
+// limitedText is the text of a finding that may be omitted in the end.
+type limitedText struct {
+	text    string
+	omitted bool
+	// at is the position in the spool at which it is inserted.
+	at int64
+}
+
+func (t *limitedText) omit() { t.text, t.omitted = "", true }
 
 // junitSuite counts the test cases of a file.
 type junitSuite struct {
@@ -58,12 +82,14 @@ type junitCase struct {
 type junitFindings struct {
 	count int
 	worst analysis.Severity
-	// message is that of the first finding, text has all of them.
+	// message is that of the first finding, text has all of them except those in limited.
 	message string
 	text    strings.Builder
+	limited []*limitedText
 }
 
-func (fs *junitFindings) add(f *Finding, omitted bool) {
+// add adds a finding. It returns its text if that is limited.
+func (fs *junitFindings) add(f *Finding, limit bool) *limitedText {
 	fs.count++
 	if fs.count == 1 {
 		fs.message = f.Message
@@ -71,22 +97,33 @@ func (fs *junitFindings) add(f *Finding, omitted bool) {
 	if fs.worst == "" || f.Severity.Compare(fs.worst) < 0 {
 		fs.worst = f.Severity
 	}
-	if omitted {
-		return
+	text := &fs.text
+	if limit {
+		text = &strings.Builder{}
 	}
-	fmt.Fprintf(&fs.text, "\n%s: %s: ", f.Location().Position(), f.Severity)
+	fmt.Fprintf(text, "\n%s: %s: ", f.Location().Position(), f.Severity)
 	if f.Path != "" {
-		fmt.Fprintf(&fs.text, "%s: ", f.Path)
+		fmt.Fprintf(text, "%s: ", f.Path)
 	}
 	first, rest, _ := strings.Cut(f.fullMessage(), "\n")
-	fmt.Fprintf(&fs.text, "%s [%s]", first, f.Rule)
+	fmt.Fprintf(text, "%s [%s]", first, f.Rule)
 	if rest != "" {
-		fs.text.WriteString("\n" + rest)
+		text.WriteString("\n" + rest)
 	}
+	if !limit {
+		return nil
+	}
+	t := &limitedText{text: text.String()}
+	if n := len(fs.limited); n > 0 && fs.limited[n-1].omitted {
+		fs.limited[n-1] = t // an object may have any number of findings
+	} else {
+		fs.limited = append(fs.limited, t)
+	}
+	return t
 }
 
 func newJUnit(w io.Writer, o *Options) format {
-	return &junitFormat{w: w, options: o, byFile: map[string]*junitSuite{}}
+	return &junitFormat{w: w, options: o, byFile: map[string]*junitSuite{}, open: map[junitKey]*junitCase{}}
 }
 
 // newCase returns a test case for a finding.
@@ -112,6 +149,10 @@ func (c *junitCase) has(f *Finding) bool {
 }
 
 func (j *junitFormat) object(f *Finding) error {
+	if j.options.Unordered {
+		j.current = j.openCase(f)
+		return nil
+	}
 	if err := j.endAll(); err != nil {
 		return err
 	}
@@ -129,29 +170,52 @@ func (j *junitFormat) skipped(f *Finding) error {
 	return err
 }
 
-func (j *junitFormat) finding(f *Finding) error { return j.add(f, false) }
+func (j *junitFormat) finding(f *Finding) error {
+	_, err := j.add(f, false)
+	return err
+}
 
-func (j *junitFormat) omitted(f *Finding) error { return j.add(f, true) }
+func (j *junitFormat) limited(f *Finding) (*limitedText, error) { return j.add(f, true) }
 
-func (j *junitFormat) add(f *Finding, omitted bool) error {
-	c := j.current
-	if !c.has(f) {
-		if !j.other.has(f) {
-			if err := j.end(j.other); err != nil {
-				return err
-			}
-			j.other = j.newCase(f)
-		}
-		c = j.other
+func (j *junitFormat) add(f *Finding, limit bool) (*limitedText, error) {
+	c, err := j.caseOf(f)
+	if err != nil {
+		return nil, err
 	}
 	c.suite.severities[f.Severity]++
 	c.broken = c.broken || f.Failed
 	if f.Failed || j.fails(f) {
-		c.failed.add(f, omitted)
-	} else {
-		c.rest.add(f, omitted)
+		return c.failed.add(f, limit), nil
 	}
-	return nil
+	return c.rest.add(f, limit), nil
+}
+
+// caseOf returns the test case that a finding belongs to.
+func (j *junitFormat) caseOf(f *Finding) (*junitCase, error) {
+	switch {
+	case j.options.Unordered:
+		return j.openCase(f), nil
+	case j.current.has(f):
+		return j.current, nil
+	case !j.other.has(f):
+		if err := j.end(j.other); err != nil {
+			return nil, err
+		}
+		j.other = j.newCase(f)
+	}
+	return j.other, nil
+}
+
+// openCase returns the test case that a finding belongs to, where all of them stay open.
+func (j *junitFormat) openCase(f *Finding) *junitCase {
+	key := junitKey{f.File, f.Object, caseName(f)}
+	c := j.open[key]
+	if c == nil {
+		c = j.newCase(f)
+		j.open[key] = c
+		j.opened = append(j.opened, c)
+	}
+	return c
 }
 
 // fails reports whether a finding is a failure. Errors are failures even if they do not affect
@@ -171,7 +235,7 @@ type (
 		Skipped   *junitSkippedXML `xml:"skipped"`
 		Failure   *junitFailureXML `xml:"failure"`
 		Error     *junitFailureXML `xml:"error"`
-		Output    string           `xml:"system-out,omitempty"`
+		Output    *string          `xml:"system-out"`
 	}
 	junitSkippedXML struct {
 		Message string `xml:"message,attr,omitempty"`
@@ -184,8 +248,15 @@ type (
 )
 
 // endAll completes the test cases that are under way.
-func (j *junitFormat) endAll() error {
-	err := errors.Join(j.end(j.current), j.end(j.other))
+func (j *junitFormat) endAll() (err error) {
+	if j.options.Unordered {
+		for _, c := range j.opened {
+			err = errors.Join(err, j.end(c))
+		}
+		j.opened = nil
+		return err
+	}
+	err = errors.Join(j.end(j.current), j.end(j.other))
 	j.current, j.other = nil, nil
 	return err
 }
@@ -198,7 +269,9 @@ func (j *junitFormat) end(c *junitCase) error {
 	suite := c.suite
 	x := junitCaseXML{
 		Name: c.name, ClassName: cmp.Or(c.file, j.options.Command), File: c.file, Line: c.line,
-		Output: strings.TrimPrefix(c.rest.text.String(), "\n"),
+	}
+	if c.rest.text.Len() > 0 || slices.ContainsFunc(c.rest.limited, func(t *limitedText) bool { return !t.omitted }) {
+		x.Output = new(strings.TrimPrefix(c.rest.text.String(), "\n"))
 	}
 	suite.tests++
 	if c.failed.count > 0 {
@@ -223,6 +296,8 @@ func (j *junitFormat) end(c *junitCase) error {
 		return err
 	}
 	start := j.spool.Size()
+	j.place(c.failed.limited, start, text, "</failure>", "</error>")
+	j.place(c.rest.limited, start, text, "</system-out>")
 	if _, err := j.spool.Write(append(text, '\n')); err != nil {
 		return err
 	}
@@ -232,6 +307,62 @@ func (j *junitFormat) end(c *junitCase) error {
 		suite.parts = append(suite.parts, [2]int64{start, j.spool.Size() - start})
 	}
 	return nil
+}
+
+// place sets the position of limited texts: at the end of an element of the text that is written to
+// the spool at start.
+func (j *junitFormat) place(texts []*limitedText, start int64, text []byte, ends ...string) {
+	for _, end := range ends {
+		at := bytes.LastIndex(text, []byte(end))
+		if at < 0 {
+			continue
+		}
+		for _, t := range texts {
+			if !t.omitted {
+				t.at = start + int64(at)
+				j.limits = append(j.limits, t)
+			}
+		}
+	}
+}
+
+// copySpool writes a part of the spool, with the limited texts that belong in it.
+func (j *junitFormat) copySpool(w io.Writer, part [2]int64) error {
+	from, end := part[0], part[0]+part[1]
+	copyTo := func(to int64) error {
+		text, err := j.spool.Reader(from, to-from)
+		if err == nil {
+			_, err = io.Copy(w, text)
+		}
+		from = to
+		return err
+	}
+	i, _ := slices.BinarySearchFunc(j.limits, from, func(t *limitedText, at int64) int { return cmp.Compare(t.at, at) })
+	for last := int64(-1); i < len(j.limits) && j.limits[i].at < end; i++ {
+		t := j.limits[i]
+		if t.omitted {
+			continue
+		}
+		text := t.text
+		if t.at != last {
+			if err := copyTo(t.at); err != nil {
+				return err
+			}
+			text = strings.TrimPrefix(text, "\n")
+		}
+		last = t.at
+		escaped, err := xml.Marshal(struct {
+			XMLName xml.Name `xml:"t"`
+			Text    string   `xml:",chardata"`
+		}{Text: text})
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(escaped[len("<t>") : len(escaped)-len("</t>")]); err != nil {
+			return err
+		}
+	}
+	return copyTo(end)
 }
 
 func (j *junitFormat) close(s *Summary) (err error) {
@@ -266,11 +397,7 @@ func (j *junitFormat) close(s *Summary) (err error) {
 		}
 		fmt.Fprint(out, "    </properties>\n")
 		for _, part := range suite.parts {
-			text, err := j.spool.Reader(part[0], part[1])
-			if err != nil {
-				return err
-			}
-			if _, err := io.Copy(out, text); err != nil {
+			if err := j.copySpool(out, part); err != nil {
 				return err
 			}
 		}

@@ -1,37 +1,52 @@
 package report
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
+
+	"espalier.dev/analysis"
 )
 
-// markdownFormat writes Markdown, as for a comment on a pull request: a list of findings, then
-// the summary. Long details can be unfolded.
+// MaxMarkdown is the maximum length of Markdown in bytes, so in characters too. GitHub rejects
+// comments of more than 65,536 characters, and an action may add its own text.
+const MaxMarkdown = 60_000
+
+// Limits within MaxMarkdown, in bytes.
+const (
+	// markdownFrame is reserved for the title and the summary.
+	markdownFrame = 4_000
+	// maxMarkdownDetails limits the details of a finding, maxMarkdownText each line.
+	maxMarkdownDetails = 10_000
+	maxMarkdownText    = 2_000
+)
+
+// markdownFormat writes Markdown, as for a comment on a pull request: a list of findings, the worst
+// first, then the summary. Long details can be unfolded. It writes everything at the end: if the
+// text gets too long, the mildest findings are left out, each as a whole.
 type markdownFormat struct {
-	w       *bufio.Writer
+	w       io.Writer
 	options *Options
-	// count is the number of findings that are listed, folded the number of the others.
-	count, folded int
-	// section is that of the last finding.
-	section string
+	// findings are those that are listed, size their length and folded the number of others that
+	// are folded.
+	findings     worst[markdownItem]
+	size, folded int
+	// leftOut is the number of findings that are too much, and mildest the worst rank of them.
+	leftOut, mildest int
+	sections         sections
 }
+
+// markdownItem is a finding as text, and its section.
+type markdownItem struct{ section, text string }
 
 // shownDetails is the maximum number of lines of details that are shown unfolded.
 const shownDetails = 4
 
 func newMarkdown(w io.Writer, o *Options) format {
-	return &markdownFormat{w: bufio.NewWriter(w), options: o}
-}
-
-// title writes the title before the first line.
-func (m *markdownFormat) title() {
-	if m.count == 0 {
-		fmt.Fprintf(m.w, "### %s\n\n", escapeMarkdown(m.options.Command))
-	}
-	m.count++
+	return &markdownFormat{w: w, options: o, findings: worst[markdownItem]{most: math.MaxInt}, mildest: ranks}
 }
 
 func (m *markdownFormat) finding(f *Finding) error {
@@ -39,55 +54,95 @@ func (m *markdownFormat) finding(f *Finding) error {
 		m.folded++
 		return nil
 	}
-	m.title()
-	if f.Section != m.section {
-		m.section = f.Section
-		fmt.Fprintf(m.w, "\n#### %s\n\n", escapeMarkdown(cmp.Or(f.Section, "Other findings")))
+	rank := severityRank(f)
+	if rank >= m.mildest {
+		m.leftOut++
+		return nil
 	}
-	fmt.Fprintf(m.w, "- **%s** ", f.Severity)
-	if f.Path != "" {
-		fmt.Fprintf(m.w, "%s: ", codeSpan(f.Path))
+	text := markdownFinding(f)
+	m.findings.add(rank, markdownItem{f.Section, text})
+	m.sections.saw(f.Section)
+	m.size += len(text)
+	for m.size > MaxMarkdown-markdownFrame {
+		m.mildest = m.findings.mildest()
+		m.size -= len(m.findings.drop().text)
+		m.leftOut++
 	}
-	lines := strings.Split(f.Message, "\n")
-	m.w.WriteString(escapeMarkdown(lines[0]))
-	if f.Rule != "" {
-		fmt.Fprintf(m.w, " (%s)", codeSpan(f.Rule))
-	}
-	if object := f.objectName(); object != "" {
-		fmt.Fprintf(m.w, ", %s", escapeMarkdown(object))
-	}
-	if at := f.Location().Position(); at != "" {
-		fmt.Fprintf(m.w, ", %s", codeSpan(at))
-	}
-	m.w.WriteByte('\n')
-	m.details(append(lines[1:], f.details()...))
-	return m.w.Flush()
+	return nil
 }
 
-// details writes lines as a list below a finding. A line that is indented belongs to the one
-// before.
-func (m *markdownFormat) details(lines []string) {
+// markdownFinding returns a finding as an item of a list.
+func markdownFinding(f *Finding) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "- **%s** ", f.Severity)
+	if f.Path != "" {
+		fmt.Fprintf(&b, "%s: ", codeSpan(f.Path))
+	}
+	lines := strings.Split(f.Message, "\n")
+	b.WriteString(escapeMarkdown(lines[0]))
+	if f.Rule != "" {
+		fmt.Fprintf(&b, " (%s)", codeSpan(f.Rule))
+	}
+	if object := f.objectName(); object != "" {
+		fmt.Fprintf(&b, ", %s", escapeMarkdown(object))
+	}
+	if at := f.Location().Position(); at != "" {
+		fmt.Fprintf(&b, ", %s", codeSpan(at))
+	}
+	b.WriteByte('\n')
+	writeMarkdownDetails(&b, append(lines[1:], f.details()...))
+	return b.String()
+}
+
+// writeMarkdownDetails writes lines as a list below a finding, and counts those that are too much.
+// A line that is indented belongs to the one before.
+func writeMarkdownDetails(b *strings.Builder, lines []string) {
 	folded := len(lines) > shownDetails
 	if folded {
-		fmt.Fprintf(m.w, "  <details><summary>%s</summary>\n\n", escapeMarkdown(strings.TrimSpace(lines[0])))
+		fmt.Fprintf(b, "  <details><summary>%s</summary>\n\n", escapeMarkdown(strings.TrimSpace(lines[0])))
 		lines = lines[1:]
 	}
-	for _, line := range lines {
+	start := b.Len()
+	for i, line := range lines {
 		indent := "  "
 		if strings.HasPrefix(line, " ") && !folded {
 			indent = "    "
 		}
-		fmt.Fprintf(m.w, "%s- %s\n", indent, escapeMarkdown(strings.TrimSpace(line)))
+		text := fmt.Sprintf("%s- %s\n", indent, escapeMarkdown(strings.TrimSpace(line)))
+		if b.Len()-start+len(text) > maxMarkdownDetails {
+			fmt.Fprintf(b, "  - and %s\n", analysis.Plural(len(lines)-i, "more line"))
+			break
+		}
+		b.WriteString(text)
 	}
 	if folded {
-		m.w.WriteString("\n  </details>\n")
+		b.WriteString("\n  </details>\n")
 	}
 }
 
 func (m *markdownFormat) close(s *Summary) error {
+	var b strings.Builder
+	title := func() {
+		if b.Len() == 0 {
+			fmt.Fprintf(&b, "### %s\n\n", escapeMarkdown(m.options.Command))
+		}
+	}
+	items, section := slices.Collect(m.findings.all()), ""
+	m.sections.each(len(items), func(i int) string { return items[i].section }, func(i int) {
+		title()
+		if items[i].section != section {
+			section = items[i].section
+			fmt.Fprintf(&b, "\n#### %s\n\n", escapeMarkdown(cmp.Or(section, "Other findings")))
+		}
+		b.WriteString(items[i].text)
+	})
 	line := func(text string) {
-		m.title()
-		fmt.Fprintf(m.w, "\n%s\n", text)
+		title()
+		fmt.Fprintf(&b, "\n%s\n", text)
+	}
+	if m.leftOut > 0 {
+		line(escapeMarkdown(fmt.Sprintf("%s not shown, because a comment is limited to %d characters: other formats list all",
+			analysis.Plural(m.leftOut, "more finding"), MaxMarkdown)))
 	}
 	if s.Omitted > 0 {
 		line(escapeMarkdown(omittedLine(s, m.options)))
@@ -96,12 +151,13 @@ func (m *markdownFormat) close(s *Summary) error {
 		if m.folded > 0 {
 			line(escapeMarkdown(m.options.Folded(m.folded)))
 		}
-		if s.SkippedLine != "" {
-			line(escapeMarkdown(s.SkippedLine))
+		for _, note := range s.lines() {
+			line(escapeMarkdown(note))
 		}
 		line("**" + escapeMarkdown(summaryLine(s, m.options.What)) + "**")
 	}
-	return m.w.Flush()
+	_, err := io.WriteString(m.w, b.String())
+	return err
 }
 
 // markdownEscapes prevents that text is read as Markdown, HTML, a mention of a user, or a
@@ -111,11 +167,20 @@ var markdownEscapes = strings.NewReplacer(
 	"&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "&#64;", "#", "&#35;",
 )
 
-func escapeMarkdown(s string) string { return markdownEscapes.Replace(OneLine(s)) }
+func escapeMarkdown(s string) string { return markdownEscapes.Replace(markdownLine(s)) }
+
+// markdownLine returns text as one line of limited length. Escapes take up to five characters for
+// one.
+func markdownLine(s string) string {
+	if len(s) > maxMarkdownText {
+		s = strings.ToValidUTF8(s[:maxMarkdownText], "") + "…"
+	}
+	return OneLine(s)
+}
 
 // codeSpan returns text as a code span, delimited by more backticks than the text has in a row.
 func codeSpan(s string) string {
-	s = OneLine(s)
+	s = markdownLine(s)
 	longest, run := 0, 0
 	for _, c := range s {
 		if run++; c != '`' {

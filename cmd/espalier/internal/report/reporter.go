@@ -48,9 +48,10 @@ type Options struct {
 	// MinSeverity is the lowest severity of findings that are reported. Other findings do not
 	// affect the exit code either. The default is info.
 	MinSeverity analysis.Severity
-	// MaxFindings is the maximum number of findings that are listed in each output. Further
-	// ones are counted. Inputs that could not be processed are always listed. Zero stands for
-	// no limit.
+	// MaxFindings is the maximum number of findings that are listed in each output: the worst,
+	// by severity and then in the order in which they came. Each output keeps so many until the
+	// end. Further ones are counted. Inputs that could not be processed are always listed. Zero
+	// stands for no limit.
 	MaxFindings int
 	// Quiet omits the summary in text if there are no findings, NoSummary in any case.
 	// Formats for programs always have a summary.
@@ -69,6 +70,12 @@ type Options struct {
 	Skipped *input.Skipped
 	// Folded returns a line that stands for a number of folded findings.
 	Folded func(n int) string
+	// Grouped returns a line that says for how many findings of groups a number of findings
+	// stands. See [Reporter.AddGroup].
+	Grouped func(shown, of int) string
+	// Unordered is set if findings about an object may follow after the next call of Saw. JUnit
+	// then keeps all objects in memory.
+	Unordered bool
 }
 
 // Progress shows how many items were processed. It is safe for concurrent use.
@@ -95,20 +102,24 @@ type format interface {
 	close(s *Summary) error
 }
 
-// sink is a format and what was written to it.
+// sink is a format and what is written to it.
 type sink struct {
 	format
-	// written and omitted count findings, except failures and those that are folded.
-	written, omitted int
+	// forPeople is set for formats that show groups of findings as one, and count findings that
+	// are folded.
+	forPeople bool
+	// kept has the findings to write in the end, if their number is limited, and omitted the
+	// number of the others. Failures and folded findings are in neither.
+	kept     worst[limited]
+	omitted  int
+	sections sections
 }
 
-// folds reports whether the format counts a finding instead of listing it.
-func (o *sink) folds(f *Finding) bool {
-	switch o.format.(type) {
-	case *textFormat, *githubFormat, *markdownFormat:
-		return f.Folded
-	}
-	return false
+// limited is a finding whose output depends on the findings that follow.
+type limited struct {
+	finding *Finding
+	// text is its part of a format that lists objects. It is nil for other formats.
+	text *limitedText
 }
 
 // objectFormat is a format that lists objects and test cases, including those without
@@ -119,8 +130,9 @@ type objectFormat interface {
 	// skipped lists an object that is not checked, passed a test case without findings.
 	skipped(f *Finding) error
 	passed(f *Finding) error
-	// omitted replaces finding for a finding that is not written.
-	omitted(f *Finding) error
+	// limited replaces finding for a finding that may be omitted in the end. The format writes
+	// the text as it is when the format is closed.
+	limited(f *Finding) (*limitedText, error)
 }
 
 // Reporter writes findings as they come. It is not safe for concurrent use.
@@ -135,7 +147,9 @@ type Reporter struct {
 	section string
 	// found is set if a finding makes the exit code 1.
 	found bool
-	err   error
+	// groups counts the groups of several findings, and grouped the findings in them, by severity.
+	groups, grouped map[analysis.Severity]int
+	err             error
 }
 
 // Formats returns the names of all formats.
@@ -154,7 +168,8 @@ func New(o Options) (*Reporter, error) {
 	case o.MinSeverity != "" && o.FailOn != Never && o.MinSeverity.Compare(analysis.Severity(o.FailOn.String())) < 0:
 		return nil, fmt.Errorf("--fail-on=%s contradicts --min-severity=%s, which omits such findings", o.FailOn, o.MinSeverity)
 	}
-	r := &Reporter{options: o, summary: Summary{Semantics: o.Semantics}, sawFiles: map[string]bool{}}
+	r := &Reporter{options: o, summary: Summary{Semantics: o.Semantics}, sawFiles: map[string]bool{},
+		groups: map[analysis.Severity]int{}, grouped: map[analysis.Severity]int{}}
 	outputs := o.Outputs
 	if len(outputs) == 0 {
 		outputs = []string{"text"}
@@ -185,7 +200,10 @@ func New(o Options) (*Reporter, error) {
 		default:
 			stdout = output
 		}
-		r.sinks = append(r.sinks, &sink{format: newFormat(name, w, color, &r.options)})
+		r.sinks = append(r.sinks, &sink{
+			format: newFormat(name, w, color, &r.options), forPeople: slices.Contains([]string{"text", "github", "markdown"}, name),
+			kept: worst[limited]{most: o.MaxFindings},
+		})
 	}
 	return r, nil
 }
@@ -229,44 +247,118 @@ func (r *Reporter) Failure(p input.Problem) {
 }
 
 // Add reports a finding that already has its position.
-func (r *Reporter) Add(f Finding) {
-	if r.options.Filter != nil && !f.Failed {
-		var ok bool
-		if f, ok = r.options.Filter(f); !ok {
-			r.summary.Suppressed++
-			return
+func (r *Reporter) Add(f Finding) { r.AddGroup([]Finding{f}, nil) }
+
+// AddGroup reports findings of one severity that formats for people show as one. merge returns the
+// one that stands for those with some indices: at least two, in ascending order. The others are
+// suppressed.
+func (r *Reporter) AddGroup(group []Finding, merge func(indices []int) Finding) {
+	var indices []int
+	for i := range group {
+		f := &group[i]
+		if r.options.Filter != nil && !f.Failed {
+			var ok bool
+			if *f, ok = r.options.Filter(*f); !ok {
+				r.summary.Suppressed++
+				continue
+			}
+		}
+		if r.admit(f) {
+			indices = append(indices, i)
 		}
 	}
-	r.add(f)
+	if len(indices) < 2 {
+		for _, i := range indices {
+			r.write(&group[i], nil)
+		}
+		return
+	}
+	first := &group[indices[0]]
+	merged := merge(indices)
+	merged.Severity, merged.Section = first.Severity, first.Section
+	r.groups[first.Severity]++
+	r.grouped[first.Severity] += len(indices)
+	people, programs := true, false
+	r.write(&merged, &people)
+	for _, i := range indices {
+		r.write(&group[i], &programs)
+	}
 }
 
 // add counts and writes a finding.
 func (r *Reporter) add(f Finding) {
+	if r.admit(&f) {
+		r.write(&f, nil)
+	}
+}
+
+// admit counts a finding, and reports whether it is written.
+func (r *Reporter) admit(f *Finding) bool {
 	if least := r.options.MinSeverity; least != "" && !f.Failed && f.Severity.Compare(least) > 0 {
 		r.summary.Hidden++
-		return
+		return false
 	}
-	r.count(&f)
+	r.count(f)
 	f.Section = r.section
+	return true
+}
+
+// write writes a finding in all formats, or only in those that are for people or are not.
+func (r *Reporter) write(f *Finding, forPeople *bool) {
 	for _, o := range r.sinks {
-		if counts := !f.Failed && !o.folds(&f); counts {
-			if most := r.options.MaxFindings; most > 0 && o.written >= most {
-				o.omitted++
-				if lists, ok := o.format.(objectFormat); ok {
-					r.keep(lists.omitted(&f))
-				}
-				continue
-			}
-			o.written++
+		if forPeople != nil && o.forPeople != *forPeople {
+			continue
+		}
+		if r.options.MaxFindings > 0 && !f.Failed && !(f.Folded && o.forPeople) {
+			r.keep(o.limit(f))
+			continue
 		}
 		r.ClearProgress()
-		r.keep(o.finding(&f))
+		r.keep(o.finding(f))
 	}
 }
 
 // Section starts a section of the report. Formats for people have a heading before its first
 // finding.
 func (r *Reporter) Section(title string) { r.section = title }
+
+// limit keeps a finding until the end, and omits the mildest one if there are too many.
+func (o *sink) limit(f *Finding) error {
+	copied := *f
+	copied.Doc = nil // it may be large
+	o.sections.saw(f.Section)
+	kept := limited{finding: &copied}
+	if lists, ok := o.format.(objectFormat); ok {
+		text, err := lists.limited(f)
+		if err != nil {
+			return err
+		}
+		kept = limited{text: text}
+	}
+	if dropped, full := o.kept.add(severityRank(f), kept); full {
+		o.omitted++
+		if dropped.text != nil {
+			dropped.text.omit()
+		}
+	}
+	return nil
+}
+
+// writeKept writes the findings that were kept.
+func (o *sink) writeKept() (err error) {
+	var findings []*Finding
+	for kept := range o.kept.all() {
+		if kept.finding != nil {
+			findings = append(findings, kept.finding)
+		}
+	}
+	o.sections.each(len(findings), func(i int) string { return findings[i].Section }, func(i int) {
+		if err == nil {
+			err = o.finding(findings[i])
+		}
+	})
+	return err
+}
 
 // keep keeps the first error.
 func (r *Reporter) keep(err error) {
@@ -424,7 +516,10 @@ func (r *Reporter) Close() error {
 	for _, o := range r.sinks {
 		summary := r.summary
 		summary.Omitted = o.omitted
-		err = errors.Join(err, o.close(&summary))
+		if o.forPeople {
+			r.ungroup(&summary)
+		}
+		err = errors.Join(err, o.writeKept(), o.close(&summary))
 	}
 	for _, f := range r.files {
 		err = errors.Join(err, f.Close())
@@ -442,6 +537,20 @@ func (r *Reporter) Close() error {
 		return ExitError(code)
 	}
 	return nil
+}
+
+// ungroup counts each group as one finding, and says so.
+func (r *Reporter) ungroup(s *Summary) {
+	shown, of := 0, 0
+	for severity, count := range map[analysis.Severity]*int{
+		analysis.Error: &s.Errors, analysis.Warning: &s.Warnings, analysis.Info: &s.Infos,
+	} {
+		*count -= r.grouped[severity] - r.groups[severity]
+		shown, of = shown+r.groups[severity], of+r.grouped[severity]
+	}
+	if shown > 0 && r.options.Grouped != nil {
+		s.Notes = append(slices.Clip(s.Notes), r.options.Grouped(shown, of))
+	}
 }
 
 // ExitError is an exit code other than 0 whose cause has been reported already.

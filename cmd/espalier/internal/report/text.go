@@ -191,8 +191,8 @@ func (t *textFormat) close(s *Summary) error {
 	if t.folded > 0 {
 		fmt.Fprintln(t.w, t.options.Folded(t.folded))
 	}
-	if s.SkippedLine != "" {
-		fmt.Fprintln(t.w, s.SkippedLine)
+	for _, note := range s.lines() {
+		fmt.Fprintln(t.w, note)
 	}
 	fmt.Fprintln(t.w, t.paint(color, summaryLine(s, t.options.What)))
 	return t.flush()
