@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 
@@ -113,12 +112,12 @@ func problemAt(it *input.Item, rule, message string) *input.Problem {
 
 // editFile returns the old and the new text of a file. stdin is the content of standard
 // input, if it was read.
-func editFile(file string, stdin []byte, documents []editedDocument) (old, text []byte, err error) {
+func (a *app) editFile(file string, stdin []byte, documents []editedDocument) (old, text []byte, err error) {
 	if old = stdin; file != input.Stdin {
-		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		if info, err := a.repositories.Stat(file); err == nil && !info.Mode().IsRegular() {
 			return nil, nil, fmt.Errorf("%s: cannot edit a pipe: pass its content on standard input with -f -", file)
 		}
-		if old, err = os.ReadFile(file); err != nil {
+		if old, err = a.repositories.ReadFile(file); err != nil {
 			return nil, nil, fmt.Errorf("cannot read %s again: %w", file, err)
 		}
 	}

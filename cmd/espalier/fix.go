@@ -92,6 +92,8 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 		return needsPath(c)
 	case o.write && slices.Contains(o.input.Paths, "-"):
 		return errors.New("--write cannot change standard input: remove --write, or name a file")
+	case o.write && slices.ContainsFunc(o.input.Paths, input.IsGit):
+		return errors.New("--write cannot change a revision: remove --write, or name files of the working tree")
 	}
 	options := a.reportOptions(c, o.report, fixRules())
 	options.What, options.Quiet = "CRD", true
@@ -296,7 +298,7 @@ func (f *fixing) replace(documents []fixedDocument) error {
 	for _, d := range documents {
 		edited = append(edited, d.editedDocument)
 	}
-	old, text, err := editFile(file, f.stdin, edited)
+	old, text, err := f.editFile(file, f.stdin, edited)
 	if err != nil {
 		return err
 	}

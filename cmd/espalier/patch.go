@@ -42,13 +42,14 @@ func (a *app) newPatchWriter(paths []string) (*patchWriter, error) {
 		if path == "-" {
 			continue
 		}
+		absolute = absolute || filepath.IsAbs(path)
+		path = a.repositories.Local(path)
 		dir := path
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
 			dir, _ = filepath.Split(path)
 		}
 		// Patches can create directories, but programs do not start in one that does not exist.
 		at, _ := physical(current, dir)
-		absolute = absolute || filepath.IsAbs(path)
 		inside = inside && isBelow(at, current)
 		if all == "" {
 			all = at
@@ -108,7 +109,7 @@ func (w *patchWriter) print(file string, old, text []byte) error {
 	if file == input.Stdin {
 		file = "stdin"
 	} else {
-		dir, name := filepath.Split(file)
+		dir, name := filepath.Split(w.a.repositories.Local(file))
 		at, rest := physical(w.current, dir)
 		if relative, err := filepath.Rel(w.dir, filepath.Join(at, rest, name)); err == nil && isBelow(at, w.dir) {
 			file = relative

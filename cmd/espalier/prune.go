@@ -396,7 +396,7 @@ func (p *pruner) flush() error {
 	if p.documents = nil; len(documents) == 0 {
 		return nil
 	}
-	old, text, err := editFile(p.file, p.stdin.Bytes(), documents)
+	old, text, err := p.a.editFile(p.file, p.stdin.Bytes(), documents)
 	if err != nil {
 		return err
 	}

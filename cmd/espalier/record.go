@@ -93,7 +93,7 @@ func (a *app) record(c *cobra.Command, crds input.Flags, logs []string, flags re
 	if err != nil {
 		return err
 	}
-	p := &player{r: r, definitions: ds, reported: map[*definition]bool{}, skipped: map[replay.Skip]int{}}
+	p := &player{open: a.openLog, r: r, definitions: ds, reported: map[*definition]bool{}, skipped: map[replay.Skip]int{}}
 	for _, log := range logs {
 		if err := p.file(c.Context(), a.stdin, log); err != nil {
 			return err
@@ -105,11 +105,21 @@ func (a *app) record(c *cobra.Command, crds input.Flags, logs []string, flags re
 
 // player replays audit logs.
 type player struct {
+	// open opens a log.
+	open        func(path string) (io.ReadCloser, error)
 	r           *report.Reporter
 	definitions *definitions
 	reported    map[*definition]bool
 	history     replay.History
 	skipped     map[replay.Skip]int
+}
+
+// openLog opens an audit log, which may be a pipe.
+func (a *app) openLog(path string) (io.ReadCloser, error) {
+	if input.IsGit(path) {
+		return a.repositories.OpenFile(path)
+	}
+	return os.Open(path)
 }
 
 // file replays one log.
@@ -118,7 +128,7 @@ func (p *player) file(ctx context.Context, stdin io.Reader, path string) error {
 	if path == "-" {
 		name = input.Stdin
 	} else {
-		f, err := os.Open(path)
+		f, err := p.open(path)
 		if err != nil {
 			p.r.Failure(input.Problem{Rule: input.Unreadable, File: path, Message: fmt.Sprintf("cannot read: %v", input.Reason(err))})
 			return nil

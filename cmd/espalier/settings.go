@@ -257,6 +257,7 @@ func (a *app) newFilter(c *cobra.Command, rules []analysis.Rule) *suppress.Filte
 		Known:  a.rules,
 		Prune:  c.Name() == "prune",
 		Inputs: func() []input.Flags { return a.inputs },
+		Local:  a.repositories.Local,
 	}
 	if a.baseline != nil {
 		o.Baseline, o.Command, o.Write = a.baseline, c.Name(), a.baselineFlags.write

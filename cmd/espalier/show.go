@@ -141,7 +141,7 @@ func splitResources(args []string) (paths, resources []string) {
 	for _, arg := range args {
 		extension := strings.TrimPrefix(filepath.Ext(arg), ".")
 		_, err := os.Lstat(arg)
-		if err == nil || arg == "-" || arg == "" || strings.ContainsAny(arg, `/\`) || slices.Contains(manifestExtensions(), extension) {
+		if err == nil || arg == "-" || arg == "" || input.IsGit(arg) || strings.ContainsAny(arg, `/\`) || slices.Contains(manifestExtensions(), extension) {
 			paths = append(paths, arg)
 		} else {
 			resources = append(resources, arg)

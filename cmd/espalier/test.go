@@ -290,7 +290,7 @@ func candidate(it *input.Item) suite.Candidate {
 
 // suite runs a suite.
 func (t *tester) suite(it *input.Item) {
-	s, wrong := suite.Parse(it.JSON, func(name string) ([]byte, error) { return readObjectFile(besides(it.File, name)) })
+	s, wrong := suite.Parse(it.JSON, func(name string) ([]byte, error) { return t.readObjectFile(input.Beside(it.File, name)) })
 	if s.Name == "" {
 		s.Name = strings.TrimSuffix(filepath.Base(it.File), filepath.Ext(it.File))
 	}
@@ -359,12 +359,12 @@ func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointe
 	all := t.crds
 	all.File = it.File
 	for _, file := range s.Files {
-		path := besides(it.File, file)
+		path := input.Beside(it.File, file)
 		if _, ok := t.files[path]; !ok {
-			if _, err := os.Stat(path); err != nil {
+			if _, err := t.a.repositories.Stat(path); err != nil {
 				return nil, "/crd", fmt.Errorf("cannot read the CRD: %w", err)
 			}
-			if t.files[path], err = t.definitions(input.Flags{Paths: []string{path}, MaxDocument: t.maxDocument}); err != nil {
+			if t.files[path], err = t.definitions(input.Flags{Paths: []string{path}, MaxDocument: t.maxDocument, Git: t.a.repositories}); err != nil {
 				return nil, "/crd", err
 			}
 		}
@@ -380,17 +380,9 @@ func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointe
 	return r, pointer, err
 }
 
-// besides returns the path of a file that another file names, relative to that file.
-func besides(file, name string) string {
-	if filepath.IsAbs(name) || file == input.Stdin {
-		return name
-	}
-	return filepath.Join(filepath.Dir(file), name)
-}
-
 // readObjectFile reads the object in a file.
-func readObjectFile(path string) ([]byte, error) {
-	text, err := input.ReadFile(path)
+func (t *tester) readObjectFile(path string) ([]byte, error) {
+	text, err := t.a.repositories.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -410,6 +402,9 @@ func (a *app) watchTests(c *cobra.Command, o testOptions) error {
 	ctx := c.Context()
 	if slices.Contains(o.suites.Paths, "-") || slices.Contains(o.crds.Paths, "-") {
 		return errors.New("--watch cannot watch standard input")
+	}
+	if slices.ContainsFunc(slices.Concat(o.suites.Paths, o.crds.Paths), input.IsGit) {
+		return errors.New("--watch cannot watch a revision, which does not change")
 	}
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()

@@ -149,9 +149,10 @@ func (f *File) Excludes(path string, isDir bool) bool {
 	return slices.ContainsFunc(f.exclude, func(g glob.File) bool { return g.Match(name, isDir) })
 }
 
-// Resolve returns a path in the file relative to the working directory.
+// Resolve returns a path in the file relative to the working directory. Paths in Git revisions are
+// relative to the root of the repository.
 func (f *File) Resolve(path string) string {
-	if filepath.IsAbs(path) {
+	if filepath.IsAbs(path) || input.IsGit(path) {
 		return path
 	}
 	return relative(filepath.Join(f.Dir, filepath.FromSlash(path)))

@@ -36,14 +36,14 @@ func (r *reader) path(path string, stdin io.Reader) error {
 		r.fail(path, Unreadable, "URLs are not supported: download the file, or pipe it to standard input with -f -")
 		return nil
 	}
-	in := tree(osTree{})
+	in, below := tree(osTree{}), path
 	if IsGit(path) {
 		found, name, err := r.flags.Git.find(r.flags.GitDir, path)
 		if err != nil {
 			r.fail(path, Unreadable, "cannot read: %v", err)
 			return r.ctx.Err()
 		}
-		in, path = found, name
+		in, path, below = found, name, found.name(name)
 	}
 	info, err := in.stat(path)
 	switch {
@@ -52,7 +52,7 @@ func (r *reader) path(path string, stdin io.Reader) error {
 		return nil
 	case info.IsDir():
 		return r.directory(in, path)
-	case r.excluded(in, path, path, false):
+	case r.excluded(in, path, below, false):
 		return nil
 	case info.Mode().IsRegular() && r.once(in.real(path)):
 		return nil
@@ -217,17 +217,6 @@ func readable(path string, mode fs.FileMode) error {
 	return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("it is %s: pipe its content to standard input with -f -", what)}
 }
 
-// ReadFile reads a file that another file names. Like Open, it neither blocks nor reads
-// forever.
-func ReadFile(path string) ([]byte, error) {
-	f, err := Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(f)
-}
-
 func (r *reader) file(f file) error {
 	open, err := f.in.open(f.path)
 	if err != nil {
@@ -244,7 +233,7 @@ func (r *reader) file(f file) error {
 	if open.size <= smallFile {
 		data := make([]byte, open.size+1)
 		if n, err := io.ReadFull(open, data); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-			if data = data[:n]; r.rejectBinary(f.path, data[:min(n, sniffed)]) || r.flags.Skipped == nil && !r.flags.keeps(data) {
+			if data = data[:n]; r.reject(f.path, data[:min(n, sniffed)]) || r.flags.Skipped == nil && !r.flags.keeps(data) {
 				return nil
 			}
 			return r.documents(f, yamlx.NewBytesReader(data, r.options()))

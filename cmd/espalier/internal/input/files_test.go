@@ -174,7 +174,7 @@ func TestSpecialFiles(t *testing.T) {
 		}
 	}
 	for _, path := range paths {
-		if _, err := ReadFile(path); err == nil {
+		if _, err := NewRepositories(t.Context()).ReadFile(path); err == nil {
 			t.Errorf("ReadFile(%s) succeeds", path)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"path"
@@ -98,7 +99,7 @@ func (r *Repositories) open(dir string) (*git.Repository, error) {
 
 // find returns the tree that a path is in, in the repository that contains dir, and the path as
 // findings name it.
-func (r *Repositories) find(dir, name string) (tree, string, error) {
+func (r *Repositories) find(dir, name string) (*gitTree, string, error) {
 	rev, file, err := parseGit(name)
 	if err != nil {
 		return nil, "", err
@@ -126,6 +127,65 @@ func (r *Repositories) find(dir, name string) (tree, string, error) {
 		r.trees[dir+"\x00"+rev] = found
 	}
 	return found, found.prefix + file, nil
+}
+
+// tree returns the tree of a path of the file system or of a revision, and the path as findings
+// name it.
+func (r *Repositories) tree(name string) (tree, string, error) {
+	if !IsGit(name) {
+		return osTree{}, name, nil
+	}
+	return r.find("", name)
+}
+
+// OpenFile opens a file for reading that may be one of a revision. Like [Open], it does not block.
+func (r *Repositories) OpenFile(name string) (io.ReadCloser, error) {
+	in, name, err := r.tree(name)
+	if err != nil {
+		return nil, err
+	}
+	return in.open(name)
+}
+
+// ReadFile reads a file that may be one of a revision. Like [Open], it does not block.
+func (r *Repositories) ReadFile(name string) ([]byte, error) {
+	f, err := r.OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// Stat describes a file or directory that may be one of a revision. The size of the latter is -1.
+func (r *Repositories) Stat(name string) (fs.FileInfo, error) {
+	in, name, err := r.tree(name)
+	if err != nil {
+		return nil, err
+	}
+	return in.stat(name)
+}
+
+// Local returns the path in the working tree of a file of a revision, and other paths as they are.
+func (r *Repositories) Local(name string) string {
+	in, path, err := r.tree(name)
+	if err != nil {
+		return name // reading the file reports it
+	}
+	return in.local(path)
+}
+
+// Beside returns the path of a file that another file names, relative to that file.
+func Beside(file, name string) string {
+	if filepath.IsAbs(name) || file == Stdin {
+		return name
+	}
+	if IsGit(file) && !IsGit(name) {
+		if rev, at, err := parseGit(file); err == nil {
+			return GitPath(rev, path.Join(path.Dir(at), filepath.ToSlash(name)))
+		}
+	}
+	return filepath.Join(filepath.Dir(file), name)
 }
 
 // below returns a path relative to the root of the repository.
@@ -179,9 +239,12 @@ func (t *gitTree) stat(path string) (fs.FileInfo, error) {
 
 func (t *gitTree) readDir(path string) ([]fs.DirEntry, error) {
 	entries, err := t.files.ReadDir(t.ctx, t.name(path))
-	list := make([]fs.DirEntry, len(entries))
-	for i, e := range entries {
-		list[i] = gitEntry{e}
+	list := make([]fs.DirEntry, 0, len(entries))
+	for _, e := range entries {
+		// The files of submodules are in other repositories.
+		if e.Mode != git.Submodule {
+			list = append(list, gitEntry{e})
+		}
 	}
 	return list, err
 }

@@ -204,12 +204,25 @@ func looksBinary(start []byte) bool {
 		!bytes.HasPrefix(start, []byte{0xff, 0xfe}) && !bytes.HasPrefix(start, []byte{0, 0, 0xfe, 0xff})
 }
 
-// rejectBinary reports a problem and returns true if a file is binary.
-func (r *reader) rejectBinary(name string, start []byte) bool {
-	if !looksBinary(start) {
+// lfsPointer is the start of a file whose content Git LFS has.
+const lfsPointer = "version https://git-lfs.github.com/spec/"
+
+// reject reports a problem and returns true if a file is binary, or a pointer of Git LFS.
+func (r *reader) reject(name string, start []byte) bool {
+	pointer := bytes.HasPrefix(start, []byte(lfsPointer))
+	if !pointer && !looksBinary(start) {
 		return false
 	}
 	if r.flags.Keep != Everything {
+		return true
+	}
+	if pointer {
+		advice := "run git lfs pull"
+		if IsGit(name) {
+			advice = "check the revision out and run git lfs pull"
+		}
+		r.problem(Problem{Rule: Unreadable, File: name, Line: 1, Column: 1,
+			Message: "a Git LFS pointer, not the content of the file: " + advice})
 		return true
 	}
 	at := bytes.IndexByte(start, 0)
@@ -223,7 +236,7 @@ func (r *reader) rejectBinary(name string, start []byte) bool {
 // stream reads a text of any length. ahead is nil if the text can be read a second time.
 func (r *reader) stream(f file, in io.Reader, ahead *Ahead) error {
 	s := ahead.stream(f.path, in, r.options())
-	if r.rejectBinary(f.path, s.Start()) {
+	if r.reject(f.path, s.Start()) {
 		return nil
 	}
 	if ahead != nil && r.flags.looksAhead {

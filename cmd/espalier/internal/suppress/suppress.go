@@ -54,6 +54,8 @@ type Options struct {
 	// Inputs returns the input of the command. An entry of ignore can be unused only if the
 	// input has all files that it applies to.
 	Inputs func() []input.Flags
+	// Local returns the path in the file system of a file of a finding, which may be in a revision.
+	Local func(file string) string
 	// Baseline holds known findings; nil stands for none. Command is the name of the command
 	// in it. If Write is set, all findings become known at the end of the run, and Written is
 	// called with their number.
@@ -176,7 +178,7 @@ func (f *Filter) Apply(found report.Finding) (report.Finding, bool) {
 	}
 	if len(f.options.Config.Ignore) > 0 {
 		if found.File != f.file || f.relative == "" {
-			f.file, f.relative = found.File, f.options.Config.Relative(found.File)
+			f.file, f.relative = found.File, f.options.Config.Relative(f.options.Local(found.File))
 		}
 		for _, e := range f.options.Config.Ignore {
 			if slices.ContainsFunc(names, func(name string) bool { return e.Match(name, f.relative, fieldOf(found.Path)) }) {
