@@ -12,7 +12,8 @@
 // behaviours are meant to cover, or in others. It tests a sample of these mutants, always the same
 // one for a seed, and lists the survivors of each package. It fails if there are too many. All
 // mutants are compiled at once, each with a switch, and run with the tests that execute them: those
-// of the package, then the proofs in server and cmd/espalier.
+// of the package, then the comparisons with Kubernetes in test/oracle and the proofs in server and
+// cmd/espalier.
 //
 //	go run ./mutants -mechanical 300 DIR              # 300 mutants
 //	go run ./mutants -mechanical 100 DIR schema crd   # 100 in these packages

@@ -20,9 +20,24 @@ var mutated = []string{
 	"server/custom", "server/definitions", "server/fields", "server/fence", "server/admission", "server/compliance", "server/skeletons",
 }
 
-// proofsElsewhere has, for packages below a directory, the package with the scripts that prove
-// their behaviours.
-var proofsElsewhere = map[string]string{"analysis": "cmd/espalier", "crd": "cmd/espalier", "schema": "cmd/espalier", "server": "server"}
+// A prover is a package with tests that prove behaviours of the packages below directories.
+type prover struct {
+	pkg string
+	of  []string // the first parts of paths
+}
+
+// provers has the packages with proofs of behaviours of others, in the order in which a mutant is
+// tested with them.
+var provers = []prover{
+	{"test/oracle", []string{"crd", "schema"}},
+	{"cmd/espalier", []string{"analysis", "crd", "schema"}},
+	{"server", []string{"server"}},
+}
+
+// comparisons has the tests of test/oracle that compare schemas, objects and CRDs with
+// Kubernetes. They prove the rows about the same results as Kubernetes, but are not named after
+// one.
+var comparisons = []string{"TestCorpus", "TestCorpusRules", "TestGenerated", "TestGeneratedRules", "TestWholeCRDCreate", "TestWholeCRDUpdate"}
 
 // limit returns the share of mutants of a package that may survive.
 func limit(pkg string) (group string, percent int) {
@@ -35,12 +50,11 @@ func limit(pkg string) (group string, percent int) {
 // A mechanical is a run with random mutants.
 type mechanical struct {
 	*lab
-	overlay  string
-	parallel int
-	size     int
-	seed     uint64
-	// elsewhere has the package with proofs of the behaviours of packages below a directory.
-	elsewhere  map[string]string
+	overlay    string
+	parallel   int
+	size       int
+	seed       uint64
+	provers    []prover
 	proofs     []ledger.Proof
 	equivalent []*equivalent
 	broken     []error // tests that fail without a mutant
@@ -69,7 +83,7 @@ func mechanicalMutants(ctx context.Context, w io.Writer, root string, packages [
 	if len(packages) == 0 {
 		packages = mutated
 	}
-	r := &mechanical{lab: &lab{root: root, dir: dir}, parallel: parallel, size: size, seed: seed, elsewhere: proofsElsewhere, proofs: proofs, equivalent: equivalent}
+	r := &mechanical{lab: &lab{root: root, dir: dir}, parallel: parallel, size: size, seed: seed, provers: provers, proofs: proofs, equivalent: equivalent}
 	return r.run(ctx, w, packages)
 }
 
@@ -99,22 +113,26 @@ func (r *mechanical) run(ctx context.Context, w io.Writer, patterns []string) er
 		return err
 	}
 	names := r.proofNames()
-	alive, err = r.with(ctx, w, alive, reached, func(pkg string) string {
-		top, _, _ := strings.Cut(pkg, "/")
-		if other := r.elsewhere[top]; names[other] != nil {
-			return other
+	for _, p := range r.provers {
+		alive, err = r.with(ctx, w, alive, reached, func(pkg string) string {
+			if top, _, _ := strings.Cut(pkg, "/"); names[p.pkg] != nil && slices.Contains(p.of, top) {
+				return p.pkg
+			}
+			return ""
+		}, names)
+		if err != nil {
+			return err
 		}
-		return ""
-	}, names)
-	if err != nil {
-		return err
 	}
 	return errors.Join(append(r.broken, report(w, chosen, alive, reached))...)
 }
 
 // proofNames returns the tests with proofs of each package.
 func (r *mechanical) proofNames() map[string]map[string]bool {
-	names := map[string]map[string]bool{}
+	names := map[string]map[string]bool{"test/oracle": {}}
+	for _, test := range comparisons {
+		names["test/oracle"][test] = true
+	}
 	for _, p := range r.proofs {
 		dir := filepath.ToSlash(p.Dir)
 		if names[dir] == nil {

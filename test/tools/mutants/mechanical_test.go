@@ -160,7 +160,7 @@ func TestMechanical(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &mechanical{lab: &lab{root: dir, dir: t.TempDir()}, parallel: 2, size: 100, seed: 1, equivalent: list, proofs: proofs, elsewhere: map[string]string{"m": "p"}}
+		r := &mechanical{lab: &lab{root: dir, dir: t.TempDir()}, parallel: 2, size: 100, seed: 1, equivalent: list, proofs: proofs, provers: []prover{{"p", []string{"m"}}}}
 		var out bytes.Buffer
 		err = r.run(context.Background(), &out, []string{"m"})
 		return out.String(), err
