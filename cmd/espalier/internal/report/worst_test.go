@@ -58,6 +58,45 @@ func TestMaxFindingsKeepsTheWorst(t *testing.T) {
 	}
 }
 
+// TestSectionsOfTheWorst checks that sections stay together where findings are sorted.
+func TestSectionsOfTheWorst(t *testing.T) {
+	for _, format := range []string{"text", "markdown"} {
+		for _, most := range []int{0, 3} {
+			var out bytes.Buffer
+			r, err := New(Options{Outputs: []string{format}, Stdout: &out, MaxFindings: most})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fs := severities(analysis.Warning, analysis.Error, analysis.Error, analysis.Warning)
+			for i, f := range fs {
+				r.Section([]string{"First", "Second"}[i/2])
+				r.Add(f)
+			}
+			if err := r.Close(); err != ExitError(Found) {
+				t.Error(err)
+			}
+			want := []string{"First", "message-1", "message-0", "Second", "message-2", "message-3"}
+			if most > 0 {
+				want = want[:5]
+			}
+			if most == 0 && format == "text" { // in the order of arrival
+				want[1], want[2] = want[2], want[1]
+			}
+			last := -1
+			for _, text := range want {
+				at := strings.Index(out.String(), text)
+				if at <= last {
+					t.Errorf("%s, at most %d: %s is not at its place\n%s", format, most, text, out.String())
+				}
+				last = at
+			}
+			if n := strings.Count(out.String(), "First") + strings.Count(out.String(), "Second"); n != 2 {
+				t.Errorf("%s: %d headings\n%s", format, n, out.String())
+			}
+		}
+	}
+}
+
 // TestAddGroup checks that formats for people show and count a group as one finding, and that
 // formats for programs list its members. Suppressed members are in neither.
 func TestAddGroup(t *testing.T) {
