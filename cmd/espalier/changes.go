@@ -20,7 +20,7 @@ func (a *app) loadChanges(ctx context.Context, rev string, flags input.Flags, r 
 	if err != nil {
 		return nil, err
 	}
-	o := changes.Options{Name: base.name, Problem: r.Failure, OldProblem: func(p input.Problem) { r.Add(unreadableBase(p)) }}
+	o := changes.Options{Name: base.name, Problem: r.Failure, OldProblem: func(p input.Problem) { reportBase(r, p, "its objects count as created") }}
 	if o.Old, o.New, err = base.sides(ctx, flags); err != nil {
 		return nil, err
 	}
@@ -54,14 +54,19 @@ func (b *baseRevision) name(file string) string {
 	return name
 }
 
-// unreadableBase returns the warning about input that cannot be read at the merge base. It is not a
-// failure: the change may be what repairs the file.
-func unreadableBase(p input.Problem) report.Finding {
-	return report.Finding{
+// reportBase reports input that cannot be read at the merge base. That a file is malformed is a
+// warning: the change may be what repairs it. That the clone lacks it is a failure, because the
+// change cannot be judged.
+func reportBase(r *report.Reporter, p input.Problem, effect string) {
+	if p.Rule == input.Unreadable {
+		r.Failure(p)
+		return
+	}
+	r.Add(report.Finding{
 		Object: p.Object, File: p.File, Span: yamlx.Position{Line: p.Line, Column: p.Column}, Source: p.Source,
 		Finding: analysis.Finding{Rule: ruleUnreadableBase, Severity: analysis.Warning,
-			Message: "cannot be read at the merge base, so its objects count as created: " + p.Message},
-	}
+			Message: "cannot be read at the merge base, so " + effect + ": " + p.Message},
+	})
 }
 
 // beforeChange returns a function that returns the object before a change.

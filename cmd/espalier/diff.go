@@ -206,7 +206,7 @@ func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 		}
 	}
 	for _, flags := range sides {
-		set, err := a.loadSides(ctx, flags, r, r.Failure)
+		set, err := a.loadSides(ctx, flags, r.Failure, r.Report)
 		if err != nil {
 			return err
 		}
@@ -240,8 +240,10 @@ func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 	return nil
 }
 
-// loadSides reads CRDs, including their status.
-func (a *app) loadSides(ctx context.Context, flags input.Flags, r *report.Reporter, problem func(input.Problem)) (diffSet, error) {
+// loadSides reads CRDs, including their status. several is called for a CRD with the name of
+// another one, which is not compared.
+func (a *app) loadSides(ctx context.Context, flags input.Flags, problem func(input.Problem),
+	several func(*input.Item, analysis.Finding)) (diffSet, error) {
 	set := diffSet{byName: map[string]*diffSide{}}
 	ds, err := a.loadDefinitions(ctx, flags, problem)
 	if err != nil {
@@ -251,13 +253,13 @@ func (a *app) loadSides(ctx context.Context, flags input.Flags, r *report.Report
 		side, err := newDiffSide(d)
 		if err != nil {
 			at := d.item().Position("").Value
-			r.Failure(input.Problem{Rule: object.RuleInvalidDefinition, File: d.file, Line: at.Line,
+			problem(input.Problem{Rule: object.RuleInvalidDefinition, File: d.file, Line: at.Line,
 				Column: at.Column, Message: err.Error(), Object: d.identity()})
 			continue
 		}
 		if first := set.byName[side.crd.Name]; first != nil {
 			at := report.At(first.item, analysis.Finding{})
-			r.Report(d.item(), analysis.Finding{
+			several(d.item(), analysis.Finding{
 				Rule: ruleSeveral, Severity: analysis.Warning, Path: "metadata.name", Pointer: "/metadata/name",
 				Message: fmt.Sprintf("the CRD %s is also in %s, line %d: only that one is compared", side.crd.Name, at.File, at.Span.Line),
 			})

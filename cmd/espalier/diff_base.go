@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 )
@@ -34,24 +35,32 @@ func (a *app) newBaseDiff(ctx context.Context, o diffOptions, args []string) (b 
 
 // load reads the old and the new CRDs. Either can be empty: CRDs are added, removed or unchanged.
 func (b *baseDiff) load(ctx context.Context, r *report.Reporter) ([]diffSet, error) {
+	sets := make([]diffSet, 2)
 	var empty []input.Problem
-	var sets []diffSet
-	for _, flags := range []input.Flags{b.old, b.new} {
-		set := diffSet{byName: map[string]*diffSide{}}
-		if empty = nil; len(flags.Paths) > 0 {
-			var err error
-			set, err = b.a.loadSides(ctx, flags, r, func(p input.Problem) {
-				if p.Rule == input.Empty {
-					empty = append(empty, p)
-				} else if p.Rule != ruleNoDefinitions {
-					r.Failure(p)
-				}
-			})
-			if err != nil {
-				return nil, err
+	for i, flags := range []input.Flags{b.old, b.new} {
+		sets[i].byName = map[string]*diffSide{}
+		if empty = nil; len(flags.Paths) == 0 {
+			continue
+		}
+		problem := func(p input.Problem) {
+			switch {
+			case p.Rule == ruleNoDefinitions:
+			case p.Rule == input.Empty:
+				empty = append(empty, p)
+			case i == 0:
+				reportBase(r, p, "its CRDs count as added")
+			default:
+				r.Failure(p)
 			}
 		}
-		sets = append(sets, set)
+		several := r.Report
+		if i == 0 { // nobody can change that anymore
+			several = func(*input.Item, analysis.Finding) {}
+		}
+		var err error
+		if sets[i], err = b.a.loadSides(ctx, flags, problem, several); err != nil {
+			return nil, err
+		}
 	}
 	old, new := sets[0], sets[1]
 	if len(old.byName) == 0 && len(new.byName) == 0 {

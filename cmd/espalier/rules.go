@@ -146,6 +146,8 @@ func diffRules(c impact.Config) []analysis.Rule {
 		analysis.Rule{ID: object.RuleDecode, Severity: analysis.Error, Summary: "The object cannot be read."},
 		analysis.Rule{ID: ruleSeveral, Severity: analysis.Warning, Summary: "Several CRDs have the same name: only the first is compared."},
 		analysis.Rule{ID: ruleNoObjects, Severity: analysis.Error, Summary: "No object is of the kind of a compared CRD."},
+		analysis.Rule{ID: ruleUnreadableBase, Severity: analysis.Warning,
+			Summary: "A file cannot be read at the merge base: its CRDs count as added."},
 	)
 	return slices.Concat(rules, sourceRules(), c.Rules())
 }

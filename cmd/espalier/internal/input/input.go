@@ -214,6 +214,9 @@ func (r *reader) reject(name string, start []byte) bool {
 		return false
 	}
 	if r.flags.Keep != Everything {
+		if pointer {
+			r.flags.Skipped.Count(OtherDocument)
+		}
 		return true
 	}
 	if pointer {
@@ -221,7 +224,7 @@ func (r *reader) reject(name string, start []byte) bool {
 		if IsGit(name) {
 			advice = "check the revision out and run git lfs pull"
 		}
-		r.problem(Problem{Rule: Unreadable, File: name, Line: 1, Column: 1,
+		r.problem(Problem{Rule: Syntax, File: name, Line: 1, Column: 1,
 			Message: "a Git LFS pointer, not the content of the file: " + advice})
 		return true
 	}
