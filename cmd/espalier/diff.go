@@ -145,6 +145,9 @@ func classTable() string {
 // diff compares the CRDs that the arguments name: OLD and NEW, or NEW with those of the source.
 func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 	ctx := c.Context()
+	if o.onlyAffected && len(o.objects.Paths) == 0 && len(o.source.named(c)) == 0 {
+		return usageError(c, errors.New("--only-affected needs objects: --objects, --from-cluster, --snapshot, --etcd-servers or --dump"))
+	}
 	var sides []input.Flags
 	var base *baseDiff
 	if o.base != "" {
@@ -159,9 +162,6 @@ func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 	}
 	if err := stdinOnce(append(sides, o.objects)...); err != nil {
 		return err
-	}
-	if o.onlyAffected && len(o.objects.Paths) == 0 && len(o.source.named(c)) == 0 {
-		return usageError(c, errors.New("--only-affected needs objects: --objects, --from-cluster, --snapshot, --etcd-servers or --dump"))
 	}
 	var src source.Source
 	if len(o.source.named(c)) > 0 {

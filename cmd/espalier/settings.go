@@ -268,6 +268,10 @@ func (a *app) newFilter(c *cobra.Command, rules []analysis.Rule) *suppress.Filte
 	switch c.Name() {
 	case "fix": // it fixes most of what lint reports
 		rules = nil
+	case "diff":
+		if c.Flags().Changed("only-affected") { // suppressions are also for what affects no objects
+			rules = nil
+		}
 	case "validate", "review":
 		o.Severity = a.config.Validate.Severity
 		if c.Flags().Changed("base") { // suppressions are also for what has not changed
