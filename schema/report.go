@@ -65,6 +65,9 @@ func (c *Change) Nearest() string {
 				return
 			}
 		}
+		if len(c.Path) == 1 {
+			_ = yield("apiVersion") && yield("kind") && yield("metadata") // which every object has
+		}
 	})
 }
 

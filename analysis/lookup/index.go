@@ -50,12 +50,15 @@ type Definition interface {
 // have been added.
 //
 // Of the CRDs of a kind, an object uses the first one that serves its version. The CRDs of the
-// index take precedence over the built-in kinds, and these over the CRDs of [Index.Extend].
+// index take precedence over the built-in kinds, and these over the CRDs of [Index.Extend]. Of the
+// latter, an object uses one that is not test data and the closest to its own file, see choose.
 type Index[D Definition] struct {
 	list   []D
 	byKind map[runtimeschema.GroupKind][]D
 	// extended returns these CRDs and those of Extend. It is nil if there are none.
 	extended func() (*Index[D], error)
+	// chooses is set if the CRD of an object depends on its file.
+	chooses bool
 	// groups returns the defined kinds by group, sorted.
 	groups func() map[string][]string
 }
@@ -88,6 +91,7 @@ func (x *Index[D]) Extend(more func() ([]D, error)) {
 			return nil, err
 		}
 		all := New[D]()
+		all.chooses = true
 		for _, d := range x.list {
 			all.Add(d)
 		}
@@ -122,10 +126,18 @@ func (x *Index[D]) Find(o Object) (D, error) {
 func (x *Index[D]) find(o Object) (found D, err error) {
 	gk := KindOf(o)
 	version := strings.TrimPrefix(o.APIVersion(), gk.Group+"/")
+	var several []D
 	for _, d := range x.byKind[gk] {
-		if serves(d, version) {
+		if !serves(d, version) {
+			continue
+		}
+		if !x.chooses || len(x.byKind[gk]) == 1 {
 			return d, nil
 		}
+		several = append(several, d)
+	}
+	if len(several) > 0 {
+		return choose(o, several), nil
 	}
 	return found, x.missing(o, gk, version)
 }

@@ -13,6 +13,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/api"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/nearest"
 )
 
@@ -28,6 +29,8 @@ type Missing struct {
 	// Unrelated is set if the object has nothing to do with the CRDs and the built-in kinds: no
 	// CRD has its group, and it is no misspelling of one.
 	Unrelated bool
+	// misspelled is set if the name of the field is wrong and not its value.
+	misspelled bool
 }
 
 // Error returns the message and the remedy.
@@ -40,7 +43,11 @@ func (e *Missing) Error() string {
 
 // Finding returns the finding about the object.
 func (e *Missing) Finding() analysis.Finding {
-	return analysis.Finding{Rule: RuleMissing, Severity: analysis.Error, Path: e.Field, Pointer: "/" + e.Field, Message: e.Error()}
+	f := analysis.Finding{Rule: RuleMissing, Severity: analysis.Error, Path: e.Field, Pointer: jsonptr.New(e.Field), Message: e.Error()}
+	if e.misspelled {
+		f.Part = analysis.FieldName
+	}
+	return f
 }
 
 // missing returns the error for an object that no CRD serves.
@@ -101,7 +108,36 @@ func untyped(o Object) *Missing {
 			return &Missing{Field: field, Message: field + " must be a string"}
 		}
 	}
+	if e := misspelledField(o); e != nil {
+		return e
+	}
 	return &Missing{Field: "kind", Message: "apiVersion and kind are required"}
+}
+
+// Keyed is an [Object] that knows its top-level fields.
+type Keyed interface {
+	Keys() []string
+}
+
+// misspelledField returns the error for an object with a field that is probably meant to be
+// apiVersion or kind, which it lacks, or nil.
+func misspelledField(o Object) *Missing {
+	keyed, ok := o.(Keyed)
+	if !ok {
+		return nil
+	}
+	for _, field := range []string{"kind", "apiVersion"} {
+		if o.Field(field) != 0 {
+			continue
+		}
+		others := slices.DeleteFunc(keyed.Keys(), func(key string) bool {
+			return slices.Contains([]string{"apiVersion", "kind", "metadata", "spec", "status", "data"}, key)
+		})
+		if key := nearest.Name(field, slices.Values(others)); key != "" {
+			return &Missing{Field: key, misspelled: true, Message: fmt.Sprintf("unknown field %q, and %s is required%s", key, field, nearest.DidYouMean(field))}
+		}
+	}
+	return nil
 }
 
 // meant returns the apiVersion of the CRD that an object of a group without CRDs is probably for,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -332,44 +331,6 @@ func (d *definition) findings(ctx context.Context) ([]analysis.Finding, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(all[0], func(f analysis.Finding) bool { return f.Severity != analysis.Error }), nil
-}
-
-// reportOthers reports the CRDs that define the same kind as the one in use, once for each
-// kind. It is not safe for concurrent use.
-func (ds *definitions) reportOthers(r *report.Reporter, used *definition) {
-	if ds.told[used.kind] {
-		return
-	}
-	ds.told[used.kind] = true
-	for _, d := range ds.Others(used) {
-		it := d.item()
-		d.using.Lock()
-		r.Report(it, severalFinding(used, "each object uses the first CRD that serves its version"))
-		d.using.Unlock()
-	}
-}
-
-// overridden returns the finding about a CRD in the input that is not used, because --crd
-// names one for the same kind.
-func (ds *definitions) overridden(it *input.Item) []analysis.Finding {
-	used := ds.Of(lookup.Defined(it.JSON))
-	if len(used) == 0 || slices.ContainsFunc(used, func(d *definition) bool { return d.sum == it.Sum() }) {
-		return nil
-	}
-	return []analysis.Finding{severalFinding(used[0], "CRDs of --crd take precedence over those in the input")}
-}
-
-// severalFinding returns the finding for a CRD of the same kind as the one in use.
-func severalFinding(used *definition, which string) analysis.Finding {
-	definition := used.item()
-	used.using.Lock()
-	at := report.At(definition, analysis.Finding{})
-	used.using.Unlock()
-	return analysis.Finding{
-		Rule: ruleSeveral, Severity: analysis.Info, Path: "spec.names.kind", Pointer: "/spec/names/kind",
-		Message: fmt.Sprintf("%s in group %s is also defined by the CRD in %s, line %d: %s",
-			used.kind.Kind, used.kind.Group, at.File, at.Span.Line, which),
-	}
 }
 
 // misspelledProblem returns the problem with an object that is probably meant to be a CRD, or

@@ -25,6 +25,8 @@ const (
 	ruleSeveralOld    = "several-old-objects"
 	// ruleUnreadableBase is the rule for files that cannot be read at the merge base.
 	ruleUnreadableBase = "unreadable-base"
+	// ruleDuplicateObject is the rule for objects that are twice in the input.
+	ruleDuplicateObject = "duplicate-object"
 )
 
 // ruleNoObjects is the rule for objects of which none is of the kind of a compared CRD.
@@ -114,6 +116,9 @@ func validationRules() []analysis.Rule {
 		analysis.Rule{ID: lookup.RuleMissing, Severity: analysis.Error,
 			Summary: "There is no CRD for the object, and its kind is not built in.",
 			Help:    "Add the CRD with --crd, or skip objects of unknown kinds with --ignore-missing-crds."},
+		analysis.Rule{ID: ruleDuplicateObject, Severity: analysis.Warning,
+			Summary: "Two objects of a file, or of a directory, have the same group, kind, namespace and name.",
+			Help:    "Only one of them takes effect: rename or remove the other."},
 		analysis.Rule{ID: ruleNoOldObject, Severity: analysis.Warning,
 			Summary: "--old has no object with the same group, kind, namespace and name."},
 		analysis.Rule{ID: ruleSeveralOld, Severity: analysis.Error,
@@ -122,8 +127,8 @@ func validationRules() []analysis.Rule {
 			Summary: "A file cannot be read at the merge base: its objects are checked as created."},
 		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error,
 			Summary: "The API server would reject the CRD.", Help: "Use espalier lint for details."},
-		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info,
-			Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
+		analysis.Rule{ID: ruleSeveral, Severity: analysis.Warning,
+			Summary: "Several CRDs define the kind of an object, and differ.", Help: "Select one with --crd."},
 	)
 	return slices.Concat(rules, sourceRules(), object.CheckRules(), object.CauseRules())
 }
@@ -132,8 +137,8 @@ func validationRules() []analysis.Rule {
 func pruneRules() []analysis.Rule {
 	rules := append(inputRules(), object.PruneRules()...)
 	return append(rules,
-		analysis.Rule{ID: ruleSeveral, Severity: analysis.Info,
-			Summary: "Several CRDs define the kind of an object: the first that serves its version is used."},
+		analysis.Rule{ID: ruleSeveral, Severity: analysis.Warning,
+			Summary: "Several CRDs define the kind of an object, and differ.", Help: "Select one with --crd."},
 		analysis.Rule{ID: lookup.RuleMissing, Severity: analysis.Error, Summary: "There is no CRD for the object."},
 		analysis.Rule{ID: ruleNotEditable, Severity: analysis.Error, Summary: "The document cannot be edited in place: there is no diff."},
 	)

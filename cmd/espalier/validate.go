@@ -64,8 +64,11 @@ or a webhook converts between the versions.
 
 CRDs come from --crd and from the input itself, in any order, and can be v1 or v1beta1.
 For a kind that both define, --crd takes precedence, and an info says so. If several CRDs
-define a kind, validate uses the first one that serves the object's version and reports
-the others as an info. CRDs are assumed to be valid, as in a cluster; --check-crds also
+define a kind and differ, a warning says so. Of those of --crd, an object uses the first that
+serves its version. Of those in the input, it uses one that is not test data (below testdata,
+test, e2e, fixtures, examples and the like, unless the object is there too), then the one
+whose directory is closest to that of the object, then the one that serves the newest
+version. CRDs are assumed to be valid, as in a cluster; --check-crds also
 reports why the API server would reject the CRDs in use (lint reports more). A CRD in the
 input is validated as a CRD. Standard input is processed as it arrives until an object
 needs a CRD that is not in --crd; the rest is then read first, and kept in a temporary file
@@ -77,6 +80,10 @@ as an update of it, any other one as a create, as if it were applied. With --fro
 and without PATH, validate checks the objects of the cluster instead: all custom resources,
 or those of the namespaces of -n, as the API serves them. espalier audit shows more of what
 is stored. Without these flags, validate never uses the network.
+
+Two objects with the same group, kind, namespace and name are a warning if they are in one
+file, or in two files of one directory that have nothing else in common. Overlays,
+alternatives, test data and examples have equal names on purpose.
 
 A custom resource without a CRD is an error. --ignore-missing-crds skips objects of groups
 that no CRD has; unknown kinds and versions of a group that has CRDs, and misspelled groups
@@ -228,6 +235,7 @@ func (a *app) validateAll(ctx context.Context, o validateOptions, v *validator, 
 	if err := input.Parallel(ctx, a.stdin, objects, v.document, results.report, results.r.Failure); err != nil {
 		return err
 	}
+	results.duplicates.report(results.r)
 	if p := old.problem(); p != nil {
 		results.r.Failure(*p)
 	}

@@ -41,6 +41,8 @@ type validationReporter struct {
 	// checkCRDs is set if CRDs in use are checked. reported has those that were reported.
 	checkCRDs bool
 	reported  map[*definition]bool
+	// duplicates finds objects that are twice in the input.
+	duplicates duplicates
 }
 
 // report reports the result of a document.
@@ -63,6 +65,9 @@ func (v *validationReporter) report(d documentResult) error {
 		v.r.Saw(object.item)
 		for _, f := range object.findings {
 			v.r.Add(f)
+		}
+		if f, ok := v.duplicates.add(object.item); ok {
+			v.r.Report(object.item, f)
 		}
 	}
 	if d.problem != nil {

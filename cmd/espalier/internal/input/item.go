@@ -80,6 +80,9 @@ func (it *Item) Identity() Identity { return it.identity }
 // it.
 func (it *Item) Named() bool { return it.named }
 
+// Path returns the file of the object.
+func (it *Item) Path() string { return it.File }
+
 // APIVersion returns the object's apiVersion.
 func (it *Item) APIVersion() string { return it.identity.APIVersion }
 
@@ -113,6 +116,18 @@ func (it *Item) Field(name string) (first byte) {
 		return r.Skip()
 	})
 	return first
+}
+
+// Keys returns the names of the top-level fields.
+func (it *Item) Keys() (keys []string) {
+	var r jsonx.Reader
+	r.Reset(it.JSON)
+	// The object has been parsed before.
+	_ = r.Members(func(key string) error {
+		keys = append(keys, strings.Clone(key))
+		return r.Skip()
+	})
+	return keys
 }
 
 // Position returns the position in the file of the value that a pointer into the object names.
@@ -207,7 +222,12 @@ func (it *Item) resemblesObject() bool {
 	if it.APIVersion() != "" && it.Kind() != "" {
 		return true
 	}
-	return (it.Field("apiVersion") != 0 || it.Field("kind") != 0) && (it.Field("metadata") != 0 || it.Field("spec") != 0)
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(it.Keys(), func(key string) bool {
+			return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(key, name) })
+		})
+	}
+	return has("apiVersion", "kind") && has("metadata", "spec")
 }
 
 func isObject(src []byte) bool {

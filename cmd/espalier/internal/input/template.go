@@ -26,7 +26,8 @@ func (f *Flags) keeps(text []byte) bool {
 	}
 	switch f.Keep {
 	case Manifests:
-		return bytes.Contains(text, []byte("apiVersion")) || bytes.Contains(text, []byte("kind"))
+		return bytes.Contains(text, []byte("apiVersion")) || bytes.Contains(text, []byte("kind")) ||
+			bytes.Contains(text, []byte("Kind:")) && bytes.Contains(bytes.ToLower(text), []byte("apiversion:"))
 	case Definitions:
 		return mentionsDefinition(text)
 	}
