@@ -8,7 +8,7 @@
 // The tests of a behaviour are the subtests that are named after it, directly below a
 // top-level test. The files in internal/ledger/clauses split it into clauses and name the
 // tests of each. The list fails if a behaviour has no clause, if a clause has no test, or if
-// the named test does not exist.
+// the named test does not exist. A run fails if a test is skipped.
 package main
 
 import (
@@ -120,14 +120,14 @@ func choose(id string, rows []ledger.Row, clauses []ledger.Clause, proofs []ledg
 	return nil, fmt.Errorf("%q is not the ID of a behaviour, such as P-07, or of a clause of it, such as P-07a", id)
 }
 
-// prove runs the tests of a row or of a clause. It fails if one fails, and if none passes: a
-// skipped test proves nothing.
+// prove runs the tests of a row or of a clause. It fails if one of them, or a subtest, fails or is
+// skipped, and if none passes: a skipped test proves nothing, even if others pass.
 func prove(w io.Writer, root, id string, tests []target) error {
 	byDir := map[string][]target{}
 	for _, t := range tests {
 		byDir[t.dir] = append(byDir[t.dir], t)
 	}
-	passed, failed := 0, []string{}
+	passed, failed, skips := 0, []string{}, []string{}
 	for _, dir := range slices.Sorted(maps.Keys(byDir)) {
 		var patterns []string
 		for _, t := range byDir[dir] {
@@ -142,6 +142,13 @@ func prove(w io.Writer, root, id string, tests []target) error {
 			failed = append(failed, dir)
 			continue
 		}
+		if found := skipped.FindAllStringSubmatch(string(out), -1); found != nil {
+			fmt.Fprintf(w, "%s", out) // with the reasons
+			for _, m := range found {
+				skips = append(skips, dir+" "+m[1])
+			}
+			continue
+		}
 		for _, m := range result.FindAllStringSubmatch(string(out), -1) {
 			fmt.Fprint(w, m[0])
 			if m[1] == "PASS" {
@@ -152,6 +159,9 @@ func prove(w io.Writer, root, id string, tests []target) error {
 	if len(failed) > 0 {
 		return fmt.Errorf("%s fails in %s", id, strings.Join(failed, ", "))
 	}
+	if len(skips) > 0 {
+		return fmt.Errorf("%s is not proven: skipped: %s", id, strings.Join(skips, ", "))
+	}
 	if passed == 0 {
 		return fmt.Errorf("%s is not proven: none of its tests passed", id)
 	}
@@ -161,3 +171,6 @@ func prove(w io.Writer, root, id string, tests []target) error {
 
 // result is the line that go test prints for a subtest, directly below a top-level test.
 var result = regexp.MustCompile(`(?m)^ +--- ([A-Z]+): [^/ ]+/[^/ ]+ .*\n`)
+
+// skipped is the line that go test prints for a test or subtest that is skipped.
+var skipped = regexp.MustCompile(`(?m)^ *--- SKIP: (\S+) .*\n`)

@@ -24,6 +24,12 @@ func TestRows(t *testing.T) {
 	t.Run("V-01-more", func(*testing.T) {})
 	t.Run("V-02", func(t *testing.T) { t.Fatal("it is broken") })
 	t.Run("V-03", func(t *testing.T) { t.Skip() })
+	t.Run("V-05", func(*testing.T) {})
+	t.Run("V-05-more", func(t *testing.T) { t.Skip("there is no corpus") })
+	t.Run("V-06", func(t *testing.T) {
+		t.Run("a", func(*testing.T) {})
+		t.Run("b", func(t *testing.T) { t.Skip() })
+	})
 }
 `,
 	} {
@@ -34,7 +40,9 @@ func TestRows(t *testing.T) {
 	for _, tt := range []struct{ row, out, err string }{
 		{"V-01", "V-01: ok, tests: 2", ""},
 		{"V-02", "it is broken", "V-02 fails in "},
-		{"V-03", "SKIP", "V-03 is not proven: none of its tests passed"},
+		{"V-03", "SKIP", "V-03 is not proven: skipped: . TestRows/V-03"},
+		{"V-05", "there is no corpus", "V-05 is not proven: skipped: . TestRows/V-05-more"},
+		{"V-06", "SKIP", "V-06 is not proven: skipped: . TestRows/V-06/b"},
 		{"V-04", "", "V-04 is not proven"},
 		{"V-99", "", `"V-99" is not the ID of a behaviour, such as P-07, or of a clause`},
 		{"V-99a", "", `"V-99a" is not the ID of a behaviour`},
