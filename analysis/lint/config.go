@@ -25,6 +25,8 @@ type Config struct {
 type selection struct {
 	on       map[string]bool
 	severity map[string]analysis.Severity
+	// conventions is set if a rule of the conventions is on.
+	conventions bool
 }
 
 // newSelection applies configurations in order.
@@ -80,6 +82,7 @@ func newSelection(configs ...Config) (*selection, error) {
 			s.severity[id] = severity
 		}
 	}
+	s.conventions = slices.ContainsFunc(rules, func(r Rule) bool { return r.Profile == Conventions && s.on[r.ID] })
 	return s, nil
 }
 

@@ -8,16 +8,19 @@ import (
 	"espalier.dev/api"
 )
 
-// conventions applies the rules of the profile conventions to a schema: those of the
+// conventionRules applies the rules of the profile conventions to a schema: those of the
 // Kubernetes API conventions that a schema shows. They are opinions, so they are off by
 // default.
-func (c *check) conventions(n *node) {
-	if n.inOperator || n.inMeta || n.site == c.d.legacy {
+func (c *check) conventionRules(n *node) {
+	if !c.conventions || n.inOperator || n.inMeta || n.site == c.d.legacy {
+		return
+	}
+	c.conventionalEnum(n) // types of Kubernetes have no enums in CRDs, unless the author adds them
+	if n.leftAlone() {
 		return
 	}
 	c.conventionalName(n)
 	c.conventionalType(n)
-	c.conventionalEnum(n)
 	c.conventionalList(n)
 }
 

@@ -24,6 +24,10 @@ type node struct {
 	// inMeta is set for apiVersion, kind and metadata of a resource, and below.
 	inMeta bool
 	site   *schemaSite
+	// known is the type of the Kubernetes API that the schema describes, or nil, and inKnown is
+	// set for the fields of such a type, and below. Only the rules of the conventions set them.
+	known   *knownType
+	inKnown bool
 }
 
 type nodeKind uint8

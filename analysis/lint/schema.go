@@ -30,7 +30,7 @@ func (c *check) schema(s *schemaSite) {
 		c.impliedMetadata(n)
 		c.additional(n)
 		c.lists(n)
-		c.conventions(n)
+		c.conventionRules(n)
 		gates.node(n)
 	})
 	gates.report()

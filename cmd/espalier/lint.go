@@ -58,6 +58,7 @@ Flags turn rules on and off. They take precedence over the configuration file ` 
 
 The name ` + "`conventions`" + ` stands for the rules that follow the Kubernetes API conventions, such as
 no booleans and a list type for every list. They are opinions, so they are off by default.
+They leave types of the Kubernetes API that a schema embeds alone, such as pod templates.
 
 Use espalier fix to apply the fixes that findings propose.
 
