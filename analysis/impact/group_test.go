@@ -80,6 +80,14 @@ func TestGroup(t *testing.T) {
 				"1 v1: spec.x.b: stored objects may become invalid: not changed: values that were accepted may be rejected",
 			},
 		},
+		"lists with different keys": {
+			`{type: object, properties: {a: {type: array, items: {type: object, properties: {k: {type: string}, l: {type: string}}}}, b: {type: array, items: {type: object, properties: {k: {type: string}, l: {type: string}}}}}}`,
+			`{type: object, properties: {a: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: string}, l: {type: string}}}}, b: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k, l], items: {type: object, properties: {k: {type: string}, l: {type: string}}}}}}`,
+			[]string{
+				"1 v1: spec.x.a: stored objects may become invalid: list type atomic → map with the key k",
+				"1 v1: spec.x.b: stored objects may become invalid: list type atomic → map with the keys k, l",
+			},
+		},
 		"properties by name": {
 			`{type: object, properties: {a: {type: object, properties: {p: {type: string}, q: {type: string}}}, b: {type: object, properties: {p: {type: integer}}}}}`,
 			`{type: object, properties: {a: {type: object}, b: {type: object}}}`,

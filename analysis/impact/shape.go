@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"espalier.dev/api"
 	"espalier.dev/schema"
@@ -20,6 +21,13 @@ func (c *comparer) lists(p place, o, n side) {
 			effects = append(effects, at(Invalid, p.path, "duplicate items are rejected"))
 		}
 		keyword, message := "x-kubernetes-list-type", fmt.Sprintf("list type %s → %s", ot, nt)
+		if nt == "map" {
+			noun := " with the keys "
+			if len(n.node.XListMapKeys) == 1 {
+				noun = " with the key "
+			}
+			message += noun + strings.Join(n.node.XListMapKeys, ", ")
+		}
 		if ot == nt {
 			keyword, message = "x-kubernetes-list-map-keys", fmt.Sprintf("list map keys %s → %s",
 				show(o.node.XListMapKeys), show(n.node.XListMapKeys))
