@@ -169,10 +169,10 @@ func (t *typ) fits(s set) bool {
 		var below *typ
 		switch {
 		case t == nil:
-		case t.fields != nil && isField:
+		case isField != (t.fields != nil):
+			return false // a map has become a list, or a list a map
+		case isField:
 			below = t.fields.field(name)
-		case t.fields != nil:
-			below = t.fields.element
 		default:
 			below = t.items.element
 		}

@@ -3,9 +3,13 @@ package fields
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // entriesOf returns the entries of managedFields.
@@ -46,6 +50,12 @@ func TestUpdateLeft(t *testing.T) {
 		},
 		"no longer granular": func(_, obj *unstructured.Unstructured) {
 			first(obj)["fieldsV1"] = set{"f:spec": set{"f:point": set{"f:x": set{}}}}
+		},
+		"no longer a list": func(_, obj *unstructured.Unstructured) {
+			first(obj)["fieldsV1"] = set{"f:spec": set{`v:"a"`: set{}}}
+		},
+		"no longer a map": func(_, obj *unstructured.Unstructured) {
+			first(obj)["fieldsV1"] = set{"f:spec": set{"f:tags": set{"f:a": set{}}}}
 		},
 		"unusual form of a set": func(_, obj *unstructured.Unstructured) {
 			first(obj)["fieldsV1"] = set{"f:spec": set{"f:size": set{self: set{}}}}
@@ -131,5 +141,101 @@ func TestApplyLeft(t *testing.T) {
 		if got := m.apply(live, widget(t, "v1", `{"old": "x"}`), manager, true); (got == nil) != left {
 			t.Errorf("%s: left to the stock field manager: %v", manager, got == nil)
 		}
+	}
+}
+
+// TestApplyInvalidStored checks that an apply to a stored object that does not fit its types is left
+// to the stock field manager: here, an object where a number is expected.
+func TestApplyInvalidStored(t *testing.T) {
+	t.Parallel()
+	d := define(t, widgets)
+	live := stored(t, d)
+	spec(live.Object)["size"] = map[string]any{"a": "b"}
+	if endpoint(t, d, "v1", "").apply(live, widget(t, "v1", `{}`), "other", false) != nil {
+		t.Error("not left to the stock field manager")
+	}
+}
+
+// TestNull checks that changes between null and a value are handled.
+func TestNull(t *testing.T) {
+	t.Parallel()
+	d := define(t, widgets)
+	m := endpoint(t, d, "v1", "")
+	for field, value := range map[string]any{"limits": map[string]any{"cpu": int64(1)}, "tags": []any{"a"}} {
+		live := stored(t, d)
+		spec(live.Object)[field] = nil
+		obj := live.DeepCopy()
+		spec(obj.Object)[field] = value
+		want := m.stock.UpdateNoErrors(live.DeepCopy(), obj.DeepCopy(), "writer").(*unstructured.Unstructured)
+		if !m.update(live, obj, "writer") || !reflect.DeepEqual(withoutTimes(obj, live), withoutTimes(want, live)) {
+			t.Errorf("update of %s: got %s, want %s", field, text(t, obj), text(t, want))
+		}
+		config := widget(t, "v1", `{}`)
+		spec(config.Object)[field] = value
+		if got := m.apply(live, config, "other", true); got == nil || !reflect.DeepEqual(spec(got.Object)[field], value) {
+			t.Errorf("apply of %s: got %v", field, got)
+		}
+	}
+}
+
+// TestApplyAgain checks that a configuration that is applied again changes nothing, and that one
+// with fewer fields in its metadata is not taken for it.
+func TestApplyAgain(t *testing.T) {
+	t.Parallel()
+	m := endpoint(t, define(t, widgets), "v1", "")
+	config := widget(t, "v1", `{"size": 1, "limits": {}, "any": {}, "ports": [{"port": 80}]}`)
+	config.SetLabels(map[string]string{"app": "w"})
+	live, err := m.Apply(nil, config, "applier", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.apply(live, config, "applier", false); got != live {
+		t.Errorf("got %v", got)
+	}
+	for _, metadata := range []map[string]any{nil, {}, {"name": "w"}} {
+		less := config.DeepCopy()
+		if less.Object["metadata"] = metadata; metadata == nil {
+			delete(less.Object, "metadata")
+		}
+		// The order of the fields is random.
+		for range 10 {
+			if got := m.apply(live, less, "applier", false); got != nil {
+				t.Fatalf("metadata %v: labels that are no longer applied are kept: %s", metadata, text(t, got))
+			}
+		}
+	}
+}
+
+// TestUnknownVersionNotConverted checks that an object is not converted for the fields of a version
+// that no longer exists.
+func TestUnknownVersionNotConverted(t *testing.T) {
+	t.Parallel()
+	d := define(t, widgets)
+	m := endpoint(t, d, "v1", "")
+	m.convert = func(_ map[string]any, to runtimeschema.GroupVersion) (map[string]any, error) {
+		return nil, fmt.Errorf("unexpected conversion to %s", to)
+	}
+	live := stored(t, d)
+	c := convertor{m}
+	if _, err := c.ConvertToVersion(live, runtimeschema.GroupVersion{Group: "example.com", Version: "v0"}); err == nil || !strings.Contains(err.Error(), "invalid group/version") {
+		t.Errorf("got %v", err)
+	}
+	if err := c.Convert(live, live, nil); err == nil {
+		t.Error("objects are converted into others")
+	}
+	if _, _, err := c.ConvertFieldLabel(live.GroupVersionKind(), "spec.size", "1"); err == nil {
+		t.Error("field labels are converted")
+	}
+}
+
+// TestTypesOfOtherObjects checks that only custom resources and scales have types.
+func TestTypesOfOtherObjects(t *testing.T) {
+	t.Parallel()
+	types := NewTypes(define(t, widgets))
+	if v, err := types.ObjectToTyped(&corev1.ConfigMap{}); err == nil || v != nil {
+		t.Errorf("got %v, %v", v, err)
+	}
+	if _, err := types.ObjectToTyped(&autoscalingv1.Scale{}); err != nil {
+		t.Error(err)
 	}
 }

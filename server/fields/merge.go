@@ -35,22 +35,24 @@ func (m *merger) check(t *typ, v any) {
 	}
 }
 
+// leave leaves the objects to the stock field manager. Its results do not matter.
+func (m *merger) leave() (merged any, same bool) {
+	m.unsure = true
+	return
+}
+
 // values merges two values, and reports whether the result equals the first.
 func (m *merger) values(t *typ, live, config any) (any, bool) {
 	before, after := formOf(live), formOf(config)
-	if t == nil || before != after && t.several {
-		m.unsure = true
-	}
-	if m.unsure {
-		return live, true
+	if m.unsure || t == nil || before != after && t.several {
+		return m.leave()
 	}
 	switch f := max(before, after); {
 	case f == aMap && t.fields != nil && !t.fields.atomic:
 		old, _ := live.(map[string]any)
 		new, _ := config.(map[string]any)
 		if before >= aScalar && old == nil || after >= aScalar && new == nil {
-			m.unsure = true
-			return live, true
+			return m.leave()
 		}
 		if len(old) > 0 || len(new) > 0 {
 			return m.maps(t.fields, live, old, new)
@@ -59,16 +61,13 @@ func (m *merger) values(t *typ, live, config any) (any, bool) {
 		old, _ := live.([]any)
 		new, _ := config.([]any)
 		if before >= aScalar && old == nil || after >= aScalar && new == nil {
-			m.unsure = true
-			return live, true
+			return m.leave()
 		}
 		if len(old) > 0 || len(new) > 0 {
 			return m.lists(t, live, old, new)
 		}
 	default:
-		if m.check(t, live); m.unsure {
-			return live, true
-		}
+		m.check(t, live)
 	}
 	same := equal(live, config)
 	if same && sameNumbers(live, config) {
@@ -149,8 +148,7 @@ func (m *merger) lists(t *typ, live any, old, new []any) (any, bool) {
 	before, ok := t.items.keysOf(old)
 	after, ok2 := t.items.keysOf(new)
 	if !ok || !ok2 {
-		m.unsure = true
-		return live, true
+		return m.leave()
 	}
 	place, applied := places(before), places(after)
 	var due []int // the shared items of new that are still to be placed
@@ -174,14 +172,9 @@ func (m *merger) lists(t *typ, live any, old, new []any) (any, bool) {
 				continue
 			case at == j:
 				i++
-			case len(due) > 0 && due[0] != at:
+			case due[0] != at: // it has not been placed, so it is due
 				i++
 				continue
-			case at < j: // it has been placed
-				i++
-				if j == len(new) {
-					continue
-				}
 			}
 		}
 		if at, shared := place[after[j]]; shared {

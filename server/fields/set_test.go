@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
 // randomSet returns a random set in both forms.
@@ -84,6 +85,27 @@ func TestSimpleKeys(t *testing.T) {
 		}
 		if again, err := fieldpath.SerializePathElement(pe); err != nil || again != key {
 			t.Errorf("%s is written again as %s: %v", key, again, err)
+		}
+	}
+}
+
+// TestSimpleText checks which characters need no escapes, as those of a list item that stays the
+// same in managedFields.
+func TestSimpleText(t *testing.T) {
+	t.Parallel()
+	for c := range rune(0x100) {
+		v := value.NewValueInterface(string(c))
+		text, err := fieldpath.SerializePathElement(fieldpath.PathElement{Value: &v})
+		if err != nil {
+			t.Fatal(err)
+		}
+		escaped, err := json.Marshal(string(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := `"` + string(c) + `"`
+		if simple := c >= ' ' && c <= '~' && string(escaped) == plain; simpleText(string(c)) != simple || simple && text != "v:"+plain {
+			t.Errorf("%q, which is written as %s: got %v", c, text, simpleText(string(c)))
 		}
 	}
 }

@@ -88,12 +88,7 @@ func (t *Types) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOptions) 
 	case *autoscalingv1.Scale:
 		return t.scale().FromStructured(obj, o...)
 	}
-	gvk := obj.GetObjectKind().GroupVersionKind()
-	v, ok := t.version(gvk.GroupVersion().String())
-	if !ok {
-		return nil, runtime.NewNotRegisteredErrForKind("resources", gvk)
-	}
-	return v.FromStructured(obj, o...)
+	return nil, fmt.Errorf("%T has no types of fields", obj)
 }
 
 // TypedToObject returns an object without its type.

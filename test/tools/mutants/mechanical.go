@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"espalier.dev/test/tools/internal/ledger"
 )
@@ -54,6 +55,7 @@ type mechanical struct {
 	parallel   int
 	size       int
 	seed       uint64
+	own        bool // use the tests of the packages alone
 	provers    []prover
 	proofs     []ledger.Proof
 	equivalent []*equivalent
@@ -62,7 +64,7 @@ type mechanical struct {
 
 // mechanicalMutants tests a sample of the mutants of packages, all of mutated by default, and
 // reports those that survive.
-func mechanicalMutants(ctx context.Context, w io.Writer, root string, packages []string, parallel, size int, seed uint64) error {
+func mechanicalMutants(ctx context.Context, w io.Writer, root string, packages []string, r *mechanical) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return err
@@ -83,7 +85,10 @@ func mechanicalMutants(ctx context.Context, w io.Writer, root string, packages [
 	if len(packages) == 0 {
 		packages = mutated
 	}
-	r := &mechanical{lab: &lab{root: root, dir: dir}, parallel: parallel, size: size, seed: seed, provers: provers, proofs: proofs, equivalent: equivalent}
+	r.lab, r.proofs, r.equivalent = &lab{root: root, dir: dir}, proofs, equivalent
+	if !r.own {
+		r.provers = provers
+	}
 	return r.run(ctx, w, packages)
 }
 
@@ -160,16 +165,19 @@ func (r *mechanical) with(ctx context.Context, w io.Writer, list []*mutant, reac
 			alive = append(alive, groups[pkg]...)
 			continue
 		}
+		start := time.Now()
 		s, err := newSuite(ctx, r.lab, pkg, r.overlay, names[pkg])
 		if err != nil {
 			return nil, err
 		}
 		r.broken = append(r.broken, s.broken...)
+		ready := time.Now()
 		survivors, err := r.test(ctx, s, groups[pkg], reached)
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(w, "with the tests of %s, %d of %d mutants survive\n", pkg, len(survivors), len(groups[pkg]))
+		fmt.Fprintf(w, "with the tests of %s, %d of %d mutants survive (%.0fs, after %.0fs of preparation)\n",
+			pkg, len(survivors), len(groups[pkg]), time.Since(ready).Seconds(), ready.Sub(start).Seconds())
 		alive = append(alive, survivors...)
 		os.Remove(s.binary)
 	}
