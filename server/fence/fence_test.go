@@ -76,7 +76,12 @@ func TestFence(t *testing.T) {
 		}
 	}
 
-	fails(first, thingKey, 0, apierrors.IsNotFound) // there is no CRD
+	notFound := func(verb string) func(error) bool {
+		return func(err error) bool {
+			return apierrors.IsNotFound(err) && strings.Contains(err.Error(), "("+verb+" things.example.com ")
+		}
+	}
+	fails(first, thingKey, 0, notFound("create")) // there is no CRD
 	at := write(definitions, crdKey, crd("1", false), 0)
 	thing := write(first, thingKey, []byte(`{}`), 0)
 	conflicts(first, thingKey, 0)
@@ -116,8 +121,8 @@ func TestFence(t *testing.T) {
 	// The next CRD of that name finds the object that was left behind, and writers of the
 	// first CRD cannot change it.
 	write(definitions, crdKey, crd("2", false), 0)
-	fails(first, thingKey+"b", 0, apierrors.IsNotFound)
-	fails(first, thingKey, kv.KV.ModRevision, apierrors.IsNotFound)
+	fails(first, thingKey+"b", 0, notFound("create"))
+	fails(first, thingKey, kv.KV.ModRevision, notFound("update"))
 	write(second, thingKey, []byte(`{}`), kv.KV.ModRevision)
 	if left, _, err := f.Sweep(t.Context(), things, "1"); left != 1 || err != nil {
 		t.Error("swept the objects of another CRD:", left, err)
