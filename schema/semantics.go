@@ -80,6 +80,10 @@ func (s Semantics) SaysViolationsAsDocumented() bool { return s == KEP }
 // that version lacks one of the object's fields.
 func (s Semantics) PrunesOwnedFields() bool { return s == KEP }
 
+// DropsAppliedNulls reports whether server-side apply drops the nulls of fields that are not
+// nullable and have no default, as other writes do. In kube-apiserver they are validation errors.
+func (s Semantics) DropsAppliedNulls() bool { return s == KEP }
+
 // NormalizesMutations reports whether an object is pruned and normalized after each change of an
 // admission webhook or policy. kube-apiserver only fills in defaults: unknown fields are stored,
 // and reads hide them.

@@ -38,6 +38,10 @@ func (w *write) apply(ctx context.Context, a *applyBody, live *unstructured.Unst
 	if err != nil {
 		return nil, err
 	}
+	kind, isCustom := w.kind.(*customKind)
+	if isCustom && kind.Definition().Semantics().DropsAppliedNulls() {
+		kind.program.DropNulls(tree)
+	}
 	merged, err := w.fields.Apply(live, &unstructured.Unstructured{Object: tree}, w.options.manager, w.options.force)
 	if misfit := (*fields.MisfitError)(nil); errors.As(err, &misfit) {
 		// The object is malformed. kube-apiserver answers with an internal error.
@@ -48,7 +52,7 @@ func (w *write) apply(ctx context.Context, a *applyBody, live *unstructured.Unst
 	}
 	if merged == live {
 		merged = shallowCopy(live)
-	} else if kind, ok := w.kind.(*customKind); ok {
+	} else if isCustom {
 		o := schema.DecodeOptions{}
 		if live != nil {
 			o.Old = live.Object
