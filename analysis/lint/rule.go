@@ -178,6 +178,9 @@ func Lookup(id string) (Rule, error) {
 	return Rule{}, fmt.Errorf("unknown rule %q", id)
 }
 
+// ConversionLoss is the rule for fields that conversion without a webhook loses.
+const ConversionLoss = conversionLoss
+
 // AboutKey reports whether the findings of a rule are about the presence of a field, not
 // its value. The position to show is then the name of the field.
 func AboutKey(rule string) bool {

@@ -206,6 +206,9 @@ func (d *definition) newBase() (*crd.Definition, error) {
 		return nil, err
 	}
 	head := *first
+	if c := head.Spec.Conversion; len(head.Spec.Versions) > 1 && (c == nil || c.Strategy == api.NoneConverter) && d.item().ConvertedByPatch() {
+		head.Spec.Conversion = &api.CustomResourceConversion{Strategy: api.WebhookConverter}
+	}
 	head.Spec.Versions = slices.Clone(first.Spec.Versions)
 	for i := range head.Spec.Versions {
 		head.Spec.Versions[i].Schema = nil

@@ -10,8 +10,13 @@ import (
 	"espalier.dev/cmd/espalier/internal/report"
 )
 
-// placed adds positions to findings about a CRD and sorts them by position.
+// placed adds positions to findings about a CRD and sorts them by position. Conversion loses nothing
+// if a kustomization adds a webhook to the CRD.
 func placed(it *input.Item, findings []analysis.Finding) []report.Finding {
+	isLoss := func(f analysis.Finding) bool { return f.Rule == lint.ConversionLoss }
+	if slices.ContainsFunc(findings, isLoss) && it.ConvertedByPatch() {
+		findings = slices.DeleteFunc(slices.Clone(findings), isLoss)
+	}
 	all := make([]report.Finding, len(findings))
 	for i, f := range findings {
 		if lint.AboutKey(f.Rule) {

@@ -63,16 +63,10 @@ func (r *reader) kustomization(in tree, dir string) kustomizationDir {
 		return k
 	}
 	for _, name := range kustomize.FileNames() {
-		open, err := in.open(in.join(dir, name))
-		if err != nil {
-			continue
-		}
-		data, err := io.ReadAll(open)
-		open.Close()
-		if err == nil {
+		if data := readAll(in, in.join(dir, name)); data != nil {
 			k.Kustomization, _ = kustomize.Parse(data) // kustomize reports what is wrong with it
+			break
 		}
-		break
 	}
 	_, err := in.stat(in.join(dir, ".git"))
 	k.root = err == nil
@@ -81,4 +75,46 @@ func (r *reader) kustomization(in tree, dir string) kustomizationDir {
 	}
 	r.kustomizations[dir] = k
 	return k
+}
+
+// ConvertedByPatch reports whether a kustomization in the directory of the CRD, or above, patches it
+// so that a webhook converts its objects: the layout of kubebuilder has CRDs without their
+// conversion.
+func (it *Item) ConvertedByPatch() bool {
+	if it.in == nil {
+		return false
+	}
+	var r reader
+	for _, dir := range it.in.parents(it.File) {
+		k := r.kustomization(it.in, dir)
+		if k.Kustomization != nil {
+			for _, patch := range k.Patches {
+				text := patch.Text
+				if patch.Path != "" {
+					text = string(readAll(it.in, it.in.join(dir, filepath.FromSlash(patch.Path))))
+				}
+				if patch.SetsWebhook(text, it.Name()) {
+					return true
+				}
+			}
+		}
+		if k.root {
+			break
+		}
+	}
+	return false
+}
+
+// readAll returns the content of a file, or nil if it cannot be read.
+func readAll(in tree, path string) []byte {
+	open, err := in.open(path)
+	if err != nil {
+		return nil
+	}
+	defer open.Close()
+	data, err := io.ReadAll(open)
+	if err != nil {
+		return nil
+	}
+	return data
 }
