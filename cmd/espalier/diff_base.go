@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -14,6 +15,7 @@ import (
 type baseDiff struct {
 	a    *app
 	base *baseRevision
+	rev  string
 	// flags name what is compared. old and new read the files that differ.
 	flags, old, new input.Flags
 }
@@ -21,7 +23,7 @@ type baseDiff struct {
 // newBaseDiff prepares a comparison of the files and directories that the arguments name, or of
 // everything below the current directory.
 func (a *app) newBaseDiff(ctx context.Context, o diffOptions, args []string) (b *baseDiff, err error) {
-	b = &baseDiff{a: a, flags: o.objects.With(args...)}
+	b = &baseDiff{a: a, rev: o.base, flags: o.objects.With(args...)}
 	// Other files may be templates, or not Kubernetes' at all.
 	if b.flags.Keep = input.Definitions; len(args) == 0 {
 		b.flags.Paths, b.flags.Recursive = []string{"."}, true
@@ -63,9 +65,12 @@ func (b *baseDiff) load(ctx context.Context, r *report.Reporter) ([]diffSet, err
 		}
 	}
 	old, new := sets[0], sets[1]
-	if len(old.byName) == 0 && len(new.byName) == 0 {
+	if s := r.Summary(); len(old.byName) == 0 && len(new.byName) == 0 {
 		for _, p := range empty {
 			r.Failure(p)
+		}
+		if s.Failures == 0 {
+			s.Verdict = fmt.Sprintf("no CRD has changed since the merge base of %s and HEAD", b.rev)
 		}
 	}
 	return sets, b.addMoved(ctx, old, new)

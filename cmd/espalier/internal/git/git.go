@@ -61,10 +61,10 @@ func Open(ctx context.Context, dir string) (*Repository, error) {
 	r.shallow = fields[1] == "true"
 	gitDir := strings.TrimSuffix(fields[2], "\n")
 	if fields[0] == "true" {
-		if r.prefix, err = r.line(ctx, "rev-parse", "--show-prefix"); err != nil {
+		if r.root, err = r.line(ctx, "rev-parse", "--show-toplevel"); err != nil {
 			return nil, err
 		}
-		if r.root, err = r.line(ctx, "rev-parse", "--show-toplevel"); err != nil {
+		if r.prefix, err = prefix(r.root, dir); err != nil {
 			return nil, err
 		}
 		r.env = append(r.env, "GIT_WORK_TREE="+r.root)
@@ -73,6 +73,20 @@ func Open(ctx context.Context, dir string) (*Repository, error) {
 	r.env = append(r.env, "GIT_DIR="+gitDir)
 	r.dir = gitDir
 	return r, nil
+}
+
+// prefix returns the path of a directory relative to the root, with a slash at the end unless it is
+// empty.
+func prefix(root, dir string) (string, error) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", err
+	}
+	relative, err := filepath.Rel(root, dir)
+	if err != nil || relative == "." {
+		return "", err
+	}
+	return filepath.ToSlash(relative) + "/", nil
 }
 
 // environment returns the environment of git. Variables that name a repository, as hooks have
@@ -107,7 +121,10 @@ func notRepository(dir string, err error) error {
 	}
 	switch {
 	case strings.Contains(failed.stderr, "dubious ownership"):
-		return fmt.Errorf("git does not trust the repository of %s, which belongs to another user: "+
+		if _, rest, ok := strings.Cut(failed.stderr, "repository at '"); ok {
+			dir, _, _ = strings.Cut(rest, "'\n")
+		}
+		return fmt.Errorf("git does not trust the repository %s, which belongs to another user: "+
 			"allow it with git config --global --add safe.directory %s", dir, dir)
 	case strings.Contains(failed.stderr, "not a git repository"):
 		return fmt.Errorf("%s is not in a Git repository", dir)

@@ -396,9 +396,10 @@ func TestChanges(t *testing.T) {
 	s.remove("r/becomes-link")
 	s.link("same", "r/becomes-link")
 	s.git("r", "rm", "-q", "--cached", "kept", "untracked")
-	s.write("r", map[string]string{"changed": "2", "staged": "2", "staged-new": "1", odd: "2", "new " + odd: "n", "dir/new": "n", "ignored": "i",
+	s.write("r", map[string]string{"intended": "1", "changed": "2", "staged": "2", "staged-new": "1", odd: "2", "new " + odd: "n", "dir/new": "n", "ignored": "i",
 		"build/x": "i", "untracked": "2"})
 	s.git("r", "add", "staged", "staged-new")
+	s.git("r", "add", "--intent-to-add", "intended")
 	s.commit("r/nested", map[string]string{"x": "x"})
 	if err := os.Chtimes(filepath.Join(s.dir, "r/touched"), fixedTime, fixedTime); err != nil {
 		t.Fatal(err)
@@ -416,7 +417,7 @@ func TestChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	both := func(name string) git.Change { return git.Change{Old: name, New: name} }
-	want := []git.Change{both("becomes-link"), both("changed"), both("committed"), {New: "dir/new"}, {New: "moved"}, {New: "new " + odd},
+	want := []git.Change{both("becomes-link"), both("changed"), both("committed"), {New: "dir/new"}, {New: "intended"}, {New: "moved"}, {New: "new " + odd},
 		{New: "new-committed"}, {Old: "removed"}, {Old: "renamed"}, both(odd), both("staged"), {New: "staged-new"}, both("untracked")}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%q, want\n%q", got, want)
@@ -489,6 +490,87 @@ func TestNoRepository(t *testing.T) {
 	expect(t, "no repository", err, s.dir+" is not in a Git repository")
 	_, err = git.Open(t.Context(), filepath.Join(s.dir, "none"))
 	expect(t, "no directory", err, "is not a directory")
+}
+
+// Git does not read the repositories of other users.
+func TestOtherOwner(t *testing.T) {
+	s := newSandbox(t)
+	s.commit("r", map[string]string{"dir/a": "a"})
+	t.Setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "true")
+	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
+	_, err := git.Open(t.Context(), filepath.Join(s.dir, "r/dir"))
+	expect(t, "the repository of another user", err, "git config --global --add safe.directory "+filepath.Join(s.dir, "r"))
+	if err != nil && strings.HasSuffix(err.Error(), "dir") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// No process outlives the repository, or a context.
+func TestProcessesEnd(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("there is no /proc")
+	}
+	s := newSandbox(t)
+	s.commit("r", map[string]string{"a": "a", "large": strings.Repeat("0123456789abcdef", 1<<18)})
+	before := children(t)
+	for _, closed := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := git.Open(ctx, filepath.Join(s.dir, "r"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree, err := r.Tree(ctx, "HEAD")
+		if err != nil {
+			t.Fatal(err)
+		}
+		large, _, err := tree.Open(ctx, "large")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := content(t, r, "HEAD", "a"); err != nil {
+			t.Fatal(err)
+		}
+		if now := children(t); now != before+2 {
+			t.Errorf("there are %d processes, and were %d", now, before)
+		}
+		if closed {
+			large.Close()
+			r.Close()
+		} else {
+			cancel()
+			// The process may still be writing.
+			if _, err := io.Copy(io.Discard, large); err == nil {
+				t.Log("the object was read before the process ended")
+			}
+			large.Close()
+			r.Close()
+		}
+		if now := children(t); now != before {
+			t.Errorf("closed %v: there are %d processes, and were %d", closed, now, before)
+		}
+		cancel()
+	}
+}
+
+// children returns the number of processes that this one has started.
+func children(t *testing.T) (n int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		// PID (NAME) STATE PARENT
+		_, rest, _ := strings.Cut(string(text), ") ")
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == fmt.Sprint(os.Getpid()) {
+			n++
+		}
+	}
+	return n
 }
 
 func TestNoGit(t *testing.T) {

@@ -1,0 +1,210 @@
+package input
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// commit creates a repository with files in the current directory, and removes the files.
+func commit(t *testing.T, files map[string]string) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("there is no git")
+	}
+	t.Chdir(t.TempDir())
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"commit", "-q", "-m", "one"}, {"rm", "-q", "-r", "."}} {
+		c := exec.CommandContext(t.Context(), "git", args...)
+		c.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com",
+			"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+func TestParseGit(t *testing.T) {
+	for name, want := range map[string]string{
+		"git:main:a/b.yaml":             "main a/b.yaml",
+		"git:main:":                     "main ",
+		"git:origin/main:a:b":           "origin/main a:b",
+		"git:HEAD^{/fix: typo}:a":       "HEAD^{/fix: typo} a",
+		"git:HEAD@{2026-01-02 03:04}:a": "HEAD@{2026-01-02 03:04} a",
+		"git:a}b:c":                     "a}b c",
+		"git://main?path=a/b.yaml":      "main a/b.yaml",
+		"git://origin/main?path=a%20b":  "origin/main a b",
+		"git://main":                    "main ",
+		"git://main/":                   "main ",
+		"git:":                          "must be git:REV:PATH",
+		"git:main":                      "must be git:REV:PATH",
+		"git:HEAD^{/a:b":                "must be git:REV:PATH",
+		"git::a":                        "a revision is required",
+		"git://?path=a":                 "must be git:REV:PATH",
+		"git://main?path=%zz":           "must be git:REV:PATH",
+	} {
+		rev, file, err := parseGit(name)
+		got := rev + " " + file
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want && !(err != nil && strings.HasPrefix(got, want)) {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestBeside(t *testing.T) {
+	for _, c := range [][3]string{
+		{"a/b.yaml", "c.yaml", "a/c.yaml"}, {"b.yaml", "../c.yaml", "../c.yaml"}, {Stdin, "c.yaml", "c.yaml"}, {"a/b.yaml", "/c.yaml", "/c.yaml"},
+		{"git:main:a/b.yaml", "c.yaml", "git:main:a/c.yaml"}, {"git:main:b.yaml", "c.yaml", "git:main:c.yaml"},
+		{"git:main:a/b.yaml", "../c.yaml", "git:main:c.yaml"}, {"git:main:a/b.yaml", "../../c.yaml", "git:main:../c.yaml"},
+	} {
+		if got := Beside(c[0], c[1]); got != c[2] {
+			t.Errorf("%q: got %s", c, got)
+		}
+	}
+}
+
+// A revision is read like a directory on disk.
+func TestRevision(t *testing.T) {
+	object := func(name string) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\n"
+	}
+	odd := "new\nline \"quoted\" ünï.yaml"
+	large := strings.Repeat("---\n"+object("many")+"data: {a: "+strings.Repeat("x", 1000)+"}\n", 2000)
+	commit(t, map[string]string{"a.yaml": object("a"), "b/" + odd: object("odd"), "b/c/large.yaml": large + "---\n" + object("last"), "b/d.txt": "no"})
+	for _, shared := range []bool{true, false} {
+		flags := Flags{Paths: []string{"git:main:b"}, Recursive: true}
+		if shared {
+			flags.Git = NewRepositories(t.Context())
+		}
+		count, last := map[string]int{}, Place{}
+		err := Read(t.Context(), nil, flags, func(it *Item) error {
+			count[it.File+" "+it.Name()]++
+			place, ok := it.Place(it.Sum())
+			if it.Named() || !ok {
+				t.Errorf("%s: named is %v, that it can be read again %v", it.File, it.Named(), ok)
+			}
+			last = place
+			return nil
+		}, func(p Problem) { t.Error(p.Error()) })
+		want := map[string]int{"git:main:b/c/large.yaml many": 2000, "git:main:b/c/large.yaml last": 1, "git:main:b/" + odd + " odd": 1}
+		if err != nil || fmt.Sprint(count) != fmt.Sprint(want) {
+			t.Errorf("got %v and %v, want %v", count, err, want)
+		}
+		if last.identity.Name != "odd" {
+			t.Errorf("the last is %s", last.identity.Name)
+		}
+		if it, err := last.Read(); err != nil || it.Name() != "odd" || it.Position("").Value.Line != 1 {
+			t.Errorf("got %v and %v", it, err)
+		}
+		if shared {
+			if err := flags.Git.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// An object in a large file of a revision is found again.
+func TestPlaceInLargeRevision(t *testing.T) {
+	object := func(name string) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\n"
+	}
+	commit(t, map[string]string{"large.yaml": strings.Repeat(object("many")+"data: {a: "+strings.Repeat("x", 1000)+"}\n---\n", 2000) + object("last")})
+	ctx, cancel := context.WithCancel(t.Context())
+	flags := Flags{Paths: []string{"git:HEAD:large.yaml"}, Git: NewRepositories(t.Context())}
+	var places []Place
+	work := func(d *Document) []*Item {
+		items, _ := d.Items()
+		return items
+	}
+	err := Parallel(ctx, nil, flags, work, func(items []*Item) error {
+		for _, it := range items {
+			if place, ok := it.Place(it.Sum()); ok && it.Named() {
+				places = append(places, place)
+			}
+		}
+		return nil
+	}, func(p Problem) { t.Error(p.Error()) })
+	// What is read again does not depend on the context of the first read.
+	cancel()
+	if err != nil || len(places) != 2001 {
+		t.Fatalf("got %d objects and %v", len(places), err)
+	}
+	for _, i := range []int{0, 1000, 2000} {
+		it, err := places[i].Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := 5*i + 1; it.Doc.Line() > want || it.Position("").Value.Line != want {
+			t.Errorf("object %d is in line %d, want %d", i, it.Position("").Value.Line, want)
+		}
+	}
+	if err := flags.Git.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRepositories(t *testing.T) {
+	commit(t, map[string]string{"a/b.yaml": "b", "c.yaml": "c"})
+	if err := os.MkdirAll("a/d", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("local", []byte("local"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := NewRepositories(t.Context())
+	for name, want := range map[string]string{"git:HEAD:a/b.yaml": "b", "git:HEAD:./c.yaml": "c", "local": "local"} {
+		if got, err := r.ReadFile(name); err != nil || string(got) != want {
+			t.Errorf("%s: got %q and %v", name, got, err)
+		}
+	}
+	for name, isDir := range map[string]bool{"git:HEAD:a": true, "git:HEAD:": true, "git:HEAD:c.yaml": false, "local": false} {
+		if info, err := r.Stat(name); err != nil || info.IsDir() != isDir {
+			t.Errorf("%s: got %v and %v", name, info, err)
+		}
+	}
+	current, err := filepath.EvalSymlinks(".")
+	if err == nil {
+		current, err = filepath.Abs(current)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if current, err = filepath.EvalSymlinks(current); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"git:HEAD:a/b.yaml": filepath.Join(current, "a/b.yaml"), "git:nope:a": "git:nope:a", "local": "local"} {
+		if got := r.Local(name); got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+	t.Chdir("a/d")
+	if got, err := r.ReadFile("git:HEAD:../b.yaml"); err != nil || string(got) != "b" {
+		t.Errorf("got %q and %v", got, err)
+	}
+	var problems []string
+	flags := Flags{Paths: []string{"git:HEAD:./b.yaml", "git:HEAD:../../../x", "git:HEAD:.."}, Git: r}
+	err = Documents(t.Context(), nil, flags, func(*Document) error { return nil }, func(p Problem) { problems = append(problems, p.Error()) })
+	want := []string{"git:HEAD:a/d/b.yaml: cannot read: no such file or directory in HEAD", "git:HEAD:../../../x: cannot read: the path is outside of the repository"}
+	if err != nil || !slices.Equal(problems, want) {
+		t.Errorf("got %q and %v, want %q", problems, err, want)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
