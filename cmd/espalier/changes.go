@@ -13,13 +13,9 @@ import (
 	"espalier.dev/internal/yamlx"
 )
 
-// loadChanges returns the objects of an input that have changed since the merge base of a revision
-// and HEAD.
-func (a *app) loadChanges(ctx context.Context, rev string, flags input.Flags, r *report.Reporter) (*changes.Set, error) {
-	base, err := a.openBase(ctx, rev, flags.Paths)
-	if err != nil {
-		return nil, err
-	}
+// loadChanges returns the objects of an input that have changed since the merge base.
+func (a *app) loadChanges(ctx context.Context, base *baseRevision, flags input.Flags, r *report.Reporter) (*changes.Set, error) {
+	var err error
 	o := changes.Options{Name: base.name, Problem: r.Failure, OldProblem: func(p input.Problem) { reportBase(r, p, "its objects count as created") }}
 	if o.Old, o.New, err = base.sides(ctx, flags); err != nil {
 		return nil, err
@@ -36,9 +32,27 @@ func (a *app) loadChanges(ctx context.Context, rev string, flags input.Flags, r 
 	s.Note = fmt.Sprintf("%d created, %d updated, %d removed, %d unchanged", set.Created, set.Updated, len(set.Removed), set.Unchanged)
 	s.Extra = map[string]any{"created": set.Created, "updated": set.Updated, "removed": len(set.Removed), "unchanged": set.Unchanged}
 	if set.Empty {
-		s.Verdict, s.Note = "nothing changed since the merge base of "+rev+" and HEAD", ""
+		s.Verdict, s.Note = "nothing changed since the merge base "+base.rev, ""
 	}
 	return set, nil
+}
+
+// withoutIgnored returns flags that skip files and directories that are ignored and not tracked: they
+// are not part of the repository.
+func (b *baseRevision) withoutIgnored(ctx context.Context, flags input.Flags) (input.Flags, error) {
+	list, err := b.repository.Ignored(ctx)
+	if err != nil || len(list) == 0 {
+		return flags, err
+	}
+	ignored := map[string]bool{}
+	for _, name := range list {
+		ignored[strings.TrimSuffix(name, "/")] = true
+	}
+	skip := flags.Skip
+	flags.Skip = func(name string, isDir bool) bool {
+		return skip != nil && skip(name, isDir) || ignored[b.name(name)]
+	}
+	return flags, nil
 }
 
 // name returns the path of a file of the revision or of the working tree, relative to the root of

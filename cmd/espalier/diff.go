@@ -14,19 +14,15 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/source"
-	"espalier.dev/crd/cel"
 )
 
 // diffOptions are the flags of diff.
 type diffOptions struct {
+	changeFlags
 	objects input.Flags
 	source  sourceFlags
 	report  reportFlags
 	base    string
-	names   int
-	all     bool
-	// onlyAffected judges changes by the objects that they affect.
-	onlyAffected bool
 }
 
 func newDiffCommand(a *app) *cobra.Command {
@@ -124,11 +120,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	addSourceFlags(c, &o.source)
 	addBaselineFlags(c, &a.baselineFlags)
 	addReportFlags(c, &o.report)
-	c.Flags().IntVar(&o.names, "names", 10, "maximum `number` of affected objects to name for each change; 0 for all")
-	c.Flags().BoolVar(&o.all, "all", false, "list every change: do not group equal ones, and do not only count safe ones")
-	c.Flags().BoolVar(&o.onlyAffected, "only-affected", false,
-		"report only changes that affect the objects, by their effect on them, and count the others")
-	groupFlags(c.Flags(), outputFlags, "names", "all", "only-affected")
+	addChangeFlags(c, &o.changeFlags)
 	_ = c.MarkFlagFilename("objects", "yaml", "yml", "json")
 	return c
 }
@@ -180,7 +172,7 @@ func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 	}
 	options := a.reportOptions(c, o.report, diffRules(a.config.Diff))
 	options.What = "CRD"
-	options.Folded = func(n int) string { return analysis.Plural(n, "safe change") + ": use --all to list them" }
+	options.Folded = foldedChanges
 	options.Grouped = func(shown, of int) string {
 		stand := "stand"
 		if shown == 1 {
@@ -194,11 +186,7 @@ func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 		return err
 	}
 	defer func() { err = r.Finish(err) }()
-	d := &differ{
-		r: r, names: o.names, all: o.all, onlyAffected: o.onlyAffected,
-		options: impact.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Config: a.config.Diff},
-		fold:    func(s analysis.Severity) bool { return !o.all && s == analysis.Info && !options.FailOn.Fails(s) },
-	}
+	d := a.newDiffer(r, o.changeFlags, options.FailOn)
 	var sets []diffSet
 	if base != nil {
 		if sets, err = base.load(ctx, r); err != nil {

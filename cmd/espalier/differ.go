@@ -16,6 +16,7 @@ import (
 	"espalier.dev/api/codec"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonptr"
 )
 
@@ -71,10 +72,30 @@ type differ struct {
 	others map[string]bool
 }
 
+// newDiffer returns a differ. Safe changes are counted unless failOn selects them.
+func (a *app) newDiffer(r *report.Reporter, flags changeFlags, failOn report.Threshold) *differ {
+	return &differ{
+		r: r, names: flags.names, all: flags.all, onlyAffected: flags.onlyAffected,
+		options: impact.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Config: a.config.Diff},
+		fold:    func(s analysis.Severity) bool { return !flags.all && s == analysis.Info && !failOn.Fails(s) },
+		byKind:  map[runtimeschema.GroupKind]*compared{},
+	}
+}
+
+// foldedChanges returns the line that stands for a number of safe changes.
+func foldedChanges(n int) string {
+	return analysis.Plural(n, "safe change") + ": use --all to list them"
+}
+
 // compared is a pair of CRDs, one of which may be missing.
 type compared struct {
 	*impact.Objects
 	old, new *diffSide
+}
+
+// kind returns the kind that the old CRD defines.
+func (c *compared) kind() runtimeschema.GroupKind {
+	return runtimeschema.GroupKind{Group: c.old.crd.Spec.Group, Kind: c.old.crd.Spec.Names.Kind}
 }
 
 // item returns the new CRD or, if there is none, the old one.
@@ -88,7 +109,6 @@ func (c *compared) item() *input.Item {
 // pair compares CRDs of the same name. If each side is a file with one CRD, it compares
 // them regardless of their names.
 func (d *differ) pair(ctx context.Context, old, new diffSet) {
-	d.byKind = map[runtimeschema.GroupKind]*compared{}
 	if o, n := old.single(), new.single(); o != nil && n != nil {
 		d.compare(ctx, o, n)
 		return
@@ -121,7 +141,7 @@ func (d *differ) compare(ctx context.Context, old, new *diffSide) {
 	}
 	c := &compared{comparison.Objects(d.names), old, new}
 	if old != nil {
-		d.byKind[runtimeschema.GroupKind{Group: old.crd.Spec.Group, Kind: old.crd.Spec.Names.Kind}] = c
+		d.byKind[c.kind()] = c
 	}
 	d.r.Progress("CRDs compared")
 	d.compared = append(d.compared, c)

@@ -141,3 +141,18 @@ func setDefault(c *cobra.Command, name, value string) {
 	}
 	f.DefValue = value
 }
+
+// changeFlags are the flags of commands that report changes of CRDs.
+type changeFlags struct {
+	names             int
+	all, onlyAffected bool
+}
+
+// addChangeFlags adds the flags of commands that report changes of CRDs.
+func addChangeFlags(c *cobra.Command, flags *changeFlags) {
+	c.Flags().IntVar(&flags.names, "names", 10, "maximum `number` of affected objects to name for each change; 0 for all")
+	c.Flags().BoolVar(&flags.all, "all", false, "list every change: do not group equal ones, and do not only count safe ones")
+	c.Flags().BoolVar(&flags.onlyAffected, "only-affected", false,
+		"report only changes that affect the objects, by their effect on them, and count the others")
+	groupFlags(c.Flags(), outputFlags, "names", "all", "only-affected")
+}

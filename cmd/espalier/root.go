@@ -142,6 +142,7 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 		newLintCommand(a),
 		newFixCommand(a),
 		newDiffCommand(a),
+		newReviewCommand(a),
 		newAuditCommand(a),
 		newWhyCommand(a),
 		newPruneCommand(a),

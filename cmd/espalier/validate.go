@@ -244,7 +244,11 @@ func (a *app) validateAll(ctx context.Context, o validateOptions, v *validator, 
 
 // validateChanges validates the objects that were created or updated since the base.
 func (a *app) validateChanges(ctx context.Context, o validateOptions, v *validator, results *validationReporter) error {
-	set, err := a.loadChanges(ctx, o.base, o.objects, results.r)
+	base, err := a.openBase(ctx, o.base, o.objects.Paths)
+	if err != nil {
+		return err
+	}
+	set, err := a.loadChanges(ctx, base, o.objects, results.r)
 	if err != nil {
 		return err
 	}

@@ -92,6 +92,13 @@ func (r *Repository) Changes(ctx context.Context, commit string) ([]Change, erro
 	return slices.SortedFunc(maps.Values(changes), func(a, b Change) int { return strings.Compare(a.path(), b.path()) }), nil
 }
 
+// Ignored returns the files and directories of the working tree that are ignored and not tracked.
+// Paths are relative to the root; those of directories end with a slash.
+func (r *Repository) Ignored(ctx context.Context) ([]string, error) {
+	out, err := r.run(ctx, nil, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", "--full-name")
+	return split(out), err
+}
+
 // dropUnchanged removes the files with the content that they had. ids holds the IDs of the old
 // contents.
 func (r *Repository) dropUnchanged(ctx context.Context, changes map[string]Change, ids map[string]string) {

@@ -37,6 +37,8 @@ type markdownFormat struct {
 	// leftOut is the number of findings that are too much, and mildest the worst rank of them.
 	leftOut, mildest int
 	sections         sections
+	// counts has the findings of each section, by severity.
+	counts map[string]map[analysis.Severity]int
 }
 
 // markdownItem is a finding as text, and its section.
@@ -46,7 +48,8 @@ type markdownItem struct{ section, text string }
 const shownDetails = 4
 
 func newMarkdown(w io.Writer, o *Options) format {
-	return &markdownFormat{w: w, options: o, findings: worst[markdownItem]{most: math.MaxInt}, mildest: ranks}
+	return &markdownFormat{w: w, options: o, findings: worst[markdownItem]{most: math.MaxInt}, mildest: ranks,
+		counts: map[string]map[analysis.Severity]int{}}
 }
 
 func (m *markdownFormat) finding(f *Finding) error {
@@ -54,6 +57,10 @@ func (m *markdownFormat) finding(f *Finding) error {
 		m.folded++
 		return nil
 	}
+	if m.counts[f.Section] == nil {
+		m.counts[f.Section] = map[analysis.Severity]int{}
+	}
+	m.counts[f.Section][f.Severity]++
 	rank := severityRank(f)
 	if rank >= m.mildest {
 		m.leftOut++
@@ -132,7 +139,10 @@ func (m *markdownFormat) close(s *Summary) error {
 		title()
 		if items[i].section != section {
 			section = items[i].section
-			fmt.Fprintf(&b, "\n#### %s\n\n", escapeMarkdown(cmp.Or(section, "Other findings")))
+			if !strings.HasSuffix(b.String(), "\n\n") {
+				b.WriteByte('\n')
+			}
+			fmt.Fprintf(&b, "#### %s: %s\n\n", escapeMarkdown(cmp.Or(section, "Other findings")), countLine(m.counts[section]))
 		}
 		b.WriteString(items[i].text)
 	})
@@ -158,6 +168,17 @@ func (m *markdownFormat) close(s *Summary) error {
 	}
 	_, err := io.WriteString(m.w, b.String())
 	return err
+}
+
+// countLine returns numbers of findings as text: 2 errors, 1 info.
+func countLine(counts map[analysis.Severity]int) string {
+	var parts []string
+	for _, severity := range []analysis.Severity{analysis.Error, analysis.Warning, analysis.Info} {
+		if n := counts[severity]; n > 0 {
+			parts = append(parts, analysis.Plural(n, string(severity)))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // markdownEscapes prevents that text is read as Markdown, HTML, a mention of a user, or a
