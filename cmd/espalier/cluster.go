@@ -55,9 +55,13 @@ func clusterItems(all iter.Seq2[source.Object, error], problem func(input.Proble
 	return items, err
 }
 
-// failureProblem returns the problem with an object of a source that cannot be read.
+// failureProblem returns the problem with a CRD of a source that cannot be read.
 func failureProblem(f *source.Failure) input.Problem {
-	return input.Problem{Rule: failureRule(f.Reason), File: f.Object.Where(), Message: f.Err.Error(), Object: definitionIdentity(f.Object.Definition)}
+	rule := failureRule(f.Reason)
+	if f.Reason == source.Vanished {
+		rule = ruleNoDefinitions
+	}
+	return input.Problem{Rule: rule, File: f.Object.Where(), Message: f.Err.Error(), Object: definitionIdentity(f.Object.Definition)}
 }
 
 // clusterCRDs reads the CRDs of the cluster that the flags name: those with the names or, if there
@@ -105,14 +109,8 @@ func resourceCRDs(ctx context.Context, src source.Finder, requests []string) (cr
 	}
 	for _, r := range resources {
 		names = append(names, r.Names...)
-		requested := func(request string) bool {
-			name, _, _ := strings.Cut(request, ".")
-			return slices.ContainsFunc(r.Names, func(n string) bool { return strings.EqualFold(n, name) })
-		}
-		// The groups of CRDs are domains.
-		if !strings.Contains(r.Group, ".") || r.Group == api.GroupName || !slices.ContainsFunc(requests, requested) {
-			continue
-		}
+	}
+	for _, r := range requestedResources(resources, requests) {
 		o, err := src.Definition(ctx, r.String())
 		if failure := (*source.Failure)(nil); errors.As(err, &failure) && failure.Reason == source.Vanished {
 			continue // a resource of Kubernetes, or of an API server behind this one
@@ -127,6 +125,35 @@ func resourceCRDs(ctx context.Context, src source.Finder, requests []string) (cr
 		crds = append(crds, it)
 	}
 	return crds, names, nil
+}
+
+// requestedResources returns the resources that requests name, of those that CRDs may define. If a
+// request has a group, it names none of another group.
+func requestedResources(resources []source.Resource, requests []string) (found []source.Resource) {
+	for _, request := range requests {
+		name, rest, _ := strings.Cut(request, ".")
+		var all, inGroup []source.Resource
+		for _, r := range resources {
+			// The groups of CRDs are domains.
+			if !strings.Contains(r.Group, ".") || r.Group == api.GroupName ||
+				!slices.ContainsFunc(r.Names, func(n string) bool { return strings.EqualFold(n, name) }) {
+				continue
+			}
+			all = append(all, r)
+			if strings.Contains("."+rest+".", "."+r.Group+".") {
+				inGroup = append(inGroup, r)
+			}
+		}
+		if len(inGroup) > 0 {
+			all = inGroup
+		}
+		for _, r := range all {
+			if !slices.ContainsFunc(found, func(other source.Resource) bool { return other.GroupResource == r.GroupResource }) {
+				found = append(found, r)
+			}
+		}
+	}
+	return found
 }
 
 // namedDefinitions reads CRDs for a command that describes resources: those of a cluster if the flags

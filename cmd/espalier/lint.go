@@ -143,7 +143,11 @@ func (a *app) lint(c *cobra.Command, o lintOptions, args []string) (err error) {
 	}
 	on := slices.DeleteFunc(rules, func(r lint.Rule) bool { return r.Off })
 	a.inputs = []input.Flags{o.input}
-	options := a.reportOptions(c, o.report, lintRules(on))
+	reported := lintRules(on)
+	if fromCluster {
+		reported = append(reported, sourceRules()...)
+	}
+	options := a.reportOptions(c, o.report, reported)
 	options.What = "CRD"
 	r, err := report.New(options)
 	if err != nil {

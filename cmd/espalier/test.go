@@ -258,7 +258,7 @@ func (a *app) suiteCRDs(ctx context.Context, f *sourceFlags) (func(string, runti
 		}
 		var items []*input.Item
 		if name == "" {
-			items, _, err = resourceCRDs(ctx, src, []string{kind.Kind})
+			items, _, err = resourceCRDs(ctx, src, []string{kind.Kind + "." + kind.Group})
 		} else {
 			items = make([]*input.Item, 1)
 			var o source.Object
