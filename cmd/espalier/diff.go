@@ -173,13 +173,7 @@ func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 	options := a.reportOptions(c, o.report, diffRules(a.config.Diff))
 	options.What = "CRD"
 	options.Folded = foldedChanges
-	options.Grouped = func(shown, of int) string {
-		stand := "stand"
-		if shown == 1 {
-			stand = "stands"
-		}
-		return fmt.Sprintf("%s %s for %d equal changes: use --all to list them", analysis.Plural(shown, "finding"), stand, of)
-	}
+	options.Grouped = groupedChanges
 	options.Unordered = true // the worst first
 	r, err := report.New(options)
 	if err != nil {

@@ -87,6 +87,15 @@ func foldedChanges(n int) string {
 	return analysis.Plural(n, "safe change") + ": use --all to list them"
 }
 
+// groupedChanges returns the line that says for how many changes a number of findings stands.
+func groupedChanges(shown, of int) string {
+	stand := "stand"
+	if shown == 1 {
+		stand = "stands"
+	}
+	return fmt.Sprintf("%s %s for %d equal changes: use --all to list them", analysis.Plural(shown, "finding"), stand, of)
+}
+
 // compared is a pair of CRDs, one of which may be missing.
 type compared struct {
 	*impact.Objects

@@ -107,7 +107,7 @@ func (a *app) review(c *cobra.Command, o reviewOptions) (err error) {
 		return err
 	}
 	options := a.reportOptions(c, o.report, reviewRules(rules, a.config.Diff))
-	options.Folded = foldedChanges
+	options.Folded, options.Grouped = foldedChanges, groupedChanges
 	options.Unordered = true // by section, the worst first
 	r, err := report.New(options)
 	if err != nil {
