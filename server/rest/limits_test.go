@@ -1,0 +1,493 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+func TestMediaType(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]string{
+		"application/json": "application/json", "Application/JSON; charset=utf-8": "application/json",
+		"application/merge-patch+json;=": "application/merge-patch+json", " Text/X ; ;": "text/x", "": "",
+	} {
+		req := httptest.NewRequest(http.MethodPost, "/", nil)
+		req.Header.Set("Content-Type", header)
+		if got := MediaType(req); got != want {
+			t.Errorf("%q: got %q, want %q", header, got, want)
+		}
+	}
+}
+
+// TestPeekBody checks that the handler of a request gets the body that was read before, and its
+// error.
+func TestPeekBody(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for _, test := range []struct {
+		body  io.Reader
+		limit int64
+		got   string
+		all   string
+		err   error
+	}{
+		{strings.NewReader("abc"), 3, "abc", "abc", nil},
+		{strings.NewReader("abcd"), 3, "", "abcd", nil},
+		{strings.NewReader("abcdefgh"), 3, "", "abcdefgh", nil},
+		{io.MultiReader(strings.NewReader("ab"), failedReader{broken}), 3, "", "ab", broken},
+		{nil, 3, "", "", nil},
+	} {
+		req := httptest.NewRequest(http.MethodPost, "/", test.body)
+		if test.body == nil {
+			req.Body = nil
+		}
+		if got := PeekBody(req, test.limit); string(got) != test.got {
+			t.Errorf("%q: got %q", test.all, got)
+		}
+		if test.body == nil {
+			continue
+		}
+		if all, err := io.ReadAll(req.Body); string(all) != test.all || !errors.Is(err, test.err) {
+			t.Errorf("%q: then %q, %v", test.all, all, err)
+		}
+	}
+	req := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+	if PeekBody(req, 3) != nil || req.Body != http.NoBody {
+		t.Error("a body was made up")
+	}
+}
+
+// TestJSONPatchLimits checks the limits of JSON patches, at their boundaries.
+func TestJSONPatchLimits(t *testing.T) {
+	t.Parallel()
+	patch := func(n int, path string) jsonpatch.Patch {
+		value := json.RawMessage(`"` + path + `"`)
+		p := make(jsonpatch.Patch, n)
+		for i := range p {
+			p[i] = jsonpatch.Operation{"path": &value}
+		}
+		return p
+	}
+	moved := patch(1, "/a")
+	from := json.RawMessage(`"` + strings.Repeat("/a", 100) + `"`)
+	moved[0]["from"] = &from
+	commas := func(n int) []byte { return bytes.Repeat([]byte{','}, n) }
+	for _, test := range []struct {
+		name          string
+		patch         jsonpatch.Patch
+		body, current []byte
+		says          string
+	}{
+		{"the most operations", patch(maxJSONPatchOperations, "/a"), nil, nil, ""},
+		{"too many operations", patch(maxJSONPatchOperations+1, "/a"), nil, nil, "The allowed maximum operations in a JSON patch is 10000, got 10001"},
+		{"the most work", patch(1000, "/a"), commas(100_000), commas(100_000), ""},
+		{"too much work", patch(1000, "/a"), commas(100_000), commas(100_001), "a JSON patch of an object with 200001 values has at most 999 operations, got 1000"},
+		{"the most levels", patch(1, strings.Repeat("/a", 100)), make([]byte, 2_500_000), make([]byte, 2_500_000), ""},
+		{"too many levels", patch(1, strings.Repeat("/a", 100)), make([]byte, 2_500_000), make([]byte, 2_500_001), "a JSON patch of an object with 2500001 bytes has paths of at most 99 levels, got 100"},
+		{"too many levels to move from", moved, make([]byte, 2_500_000), make([]byte, 2_500_001), "got 100"},
+	} {
+		err := CheckJSONPatch(test.patch, test.body, test.current)
+		if test.says == "" && err != nil || test.says != "" && (!apierrors.IsRequestEntityTooLargeError(err) || !strings.Contains(err.Error(), test.says)) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}
+
+// sends returns a context with a patch.
+func sends(mediaType types.PatchType, body string, strict bool) context.Context {
+	return WithPatch(httptest.NewRequest(http.MethodPatch, "/", nil), mediaType, []byte(body), strict).Context()
+}
+
+// TestCheckPatch checks which patches are checked together with their object.
+func TestCheckPatch(t *testing.T) {
+	t.Parallel()
+	// An operation on each of these values is too much.
+	large := &corev1.ConfigMap{Data: map[string]string{"a": strings.Repeat(",", 30_000)}}
+	operations := func(n int, path string) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(`{"op":"remove","path":"`+path+`"},`, n), ",") + "]"
+	}
+	container := func(n int) string {
+		return `{"spec":{"containers":[` + strings.TrimSuffix(strings.Repeat(`{"name":"a"},`, n), ",") + `]}}`
+	}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: make([]corev1.Container, 2000), InitContainers: []corev1.Container{{Command: make([]string, 9000)}}}}
+	const most = 4000 // the square root of maxListComparisons
+	for _, test := range []struct {
+		name      string
+		mediaType types.PatchType
+		body      string
+		old       runtime.Object
+		fails     bool
+	}{
+		{"many operations", types.JSONPatchType, operations(9000, "/data/a"), large, true},
+		{"many operations with escapes", types.JSONPatchType, operations(9000, `\u002fdata\/a`), large, true},
+		{"few operations", types.JSONPatchType, operations(smallPatch, "data"), large, false},
+		{"not a patch", types.JSONPatchType, "{" + operations(9000, "/a"), large, false},
+		{"apply", types.ApplyYAMLPatchType, operations(9000, "/data/a"), large, false},
+		{"the longest lists", types.StrategicMergePatchType, container(most - 2000), pod, false},
+		{"too long lists", types.StrategicMergePatchType, container(most - 2000 + 1), pod, true},
+		{"an order", types.StrategicMergePatchType, strings.Replace(container(most-2000+1), `"containers"`, `"$setElementOrder/containers"`, 1), pod, true},
+		{"lists that are replaced", types.StrategicMergePatchType, `{"spec":{"initContainers":[{"command":["a"]}]}}`, pod, false},
+		{"no strategic patch", types.StrategicMergePatchType, container(most), nil, false},
+		{"broken", types.StrategicMergePatchType, container(most)[1:], pod, false},
+	} {
+		if err := checkPatch(sends(test.mediaType, test.body, false), test.old); (err != nil) != test.fails || err != nil && !apierrors.IsRequestEntityTooLargeError(err) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+	err := checkPatch(sends(types.StrategicMergePatchType, container(most-2000+1), false), pod)
+	if err == nil || !strings.Contains(err.Error(), "containers has 2001 items in the patch, and up to 2000 in the object") {
+		t.Error(err)
+	}
+	if err := checkPatch(t.Context(), pod); err != nil {
+		t.Error(err)
+	}
+	for mediaType, want := range map[types.PatchType]bool{types.JSONPatchType: true, types.StrategicMergePatchType: true, types.ApplyYAMLPatchType: true, types.MergePatchType: false} {
+		if ChecksPatch(mediaType) != want {
+			t.Error(mediaType)
+		}
+	}
+}
+
+// TestMisfit checks the error of a patch that does not fit its object.
+func TestMisfit(t *testing.T) {
+	t.Parallel()
+	plain, status := errors.New("does not fit"), apierrors.NewConflict(runtimeschema.GroupResource{}, "a", errors.New("b"))
+	if err := Misfit(plain, false); apierrors.ReasonForError(err) != metav1.StatusReasonUnknown || err.Error() != "does not fit" {
+		t.Error(err)
+	}
+	if err := Misfit(plain, true); !apierrors.IsBadRequest(err) || err.Error() != "does not fit" {
+		t.Error(err)
+	}
+	if err := Misfit(fmt.Errorf("wrapped: %w", status), true); !apierrors.IsConflict(err) {
+		t.Error(err)
+	}
+	if err := Misfit(errors.New(strings.Repeat("a", maxPatchError)), false); len(err.Error()) != maxPatchError {
+		t.Errorf("%d bytes", len(err.Error()))
+	}
+	if err := Misfit(errors.New(strings.Repeat("a", maxPatchError+7)), false); !strings.HasSuffix(err.Error(), "aa... (7 bytes are not shown)") {
+		t.Errorf("%.40s", err)
+	}
+	if err := patchError(sends(types.MergePatchType, "", true), plain); !apierrors.IsBadRequest(err) {
+		t.Error(err)
+	}
+	if err := patchError(t.Context(), plain); !errors.Is(err, plain) {
+		t.Error(err)
+	}
+}
+
+// TestCheckMetadata checks that the errors of metadata are bounded, for trees and structs.
+func TestCheckMetadata(t *testing.T) {
+	t.Parallel()
+	gk := runtimeschema.GroupKind{Kind: "ConfigMap"}
+	labels := func(n int) map[string]string {
+		m := map[string]string{}
+		for i := range n {
+			m[fmt.Sprintf("not a label %05d", i)] = "a"
+		}
+		return m
+	}
+	owners := func(n int) []metav1.OwnerReference { return make([]metav1.OwnerReference, n) }
+	for name, test := range map[string]struct {
+		meta metav1.ObjectMeta
+		n    int // causes of the error
+	}{
+		"valid":       {metav1.ObjectMeta{Name: "a"}, 0},
+		"few":         {metav1.ObjectMeta{Name: "a", Labels: labels(crd.MaxErrors)}, 0},
+		"labels":      {metav1.ObjectMeta{Name: "a", Labels: labels(crd.MaxErrors + 1)}, crd.MaxErrors + 1},
+		"annotations": {metav1.ObjectMeta{Name: "a", Annotations: labels(crd.MaxErrors + 1)}, crd.MaxErrors + 1},
+		"finalizers":  {metav1.ObjectMeta{Name: "a", Finalizers: strings.Split(strings.Repeat("not a name,", crd.MaxErrors)+"not a name", ",")}, crd.MaxErrors + 1},
+		"owners":      {metav1.ObjectMeta{Name: "a", OwnerReferences: owners(schema.MaxOwnerReferences + 1)}, 1},
+	} {
+		obj := &corev1.ConfigMap{ObjectMeta: test.meta}
+		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, obj := range []runtime.Object{obj, &unstructured.Unstructured{Object: tree}} {
+			err := CheckMetadata(gk, obj)
+			if (err != nil) != (test.n > 0) || err != nil && !apierrors.IsInvalid(err) {
+				t.Errorf("%s of %T: %v", name, obj, err)
+				continue
+			}
+			if err == nil {
+				continue
+			}
+			if n := len(err.(apierrors.APIStatus).Status().Details.Causes); n > test.n {
+				t.Errorf("%s of %T: %d causes", name, obj, n)
+			}
+		}
+	}
+	if err := CheckMetadata(gk, &metav1.Status{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUsage checks when a resource is freed.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	freed := 0
+	u := &Usage{Free: func() { freed++ }}
+	if !u.Acquire() || u.CloseIdle() {
+		t.Fatal("closed while it is used")
+	}
+	u.Close()
+	if freed != 0 || u.Acquire() {
+		t.Fatal("used after it was closed")
+	}
+	u.Release()
+	u.Close()
+	if freed != 1 || u.CloseIdle() {
+		t.Fatal("freed", freed)
+	}
+	u = &Usage{Free: func() { freed++ }}
+	end := u.Linger()
+	if u.CloseIdle() {
+		t.Fatal("closed with a lingering user")
+	}
+	end()
+	if !u.Acquire() {
+		t.Fatal("closed")
+	}
+	u.Release()
+	if freed != 1 || !u.CloseIdle() || freed != 2 || u.Acquire() {
+		t.Fatal("freed", freed)
+	}
+	u = &Usage{Free: func() { freed++ }}
+	u.Linger()
+	if u.Close(); freed != 3 {
+		t.Error("a lingering user keeps it")
+	}
+}
+
+// TestWork checks that a request that has ended begins no work, and that one finishes with its
+// answer and its work.
+func TestWork(t *testing.T) {
+	t.Parallel()
+	finished := 0
+	ctx, answered := WithWork(t.Context(), func() { finished++ })
+	end, err := BeginWork(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered()
+	if finished != 0 {
+		t.Error("finished before its work")
+	}
+	if _, err := BeginWork(ctx); !apierrors.IsTimeout(err) {
+		t.Error(err)
+	}
+	end()
+	if finished != 1 {
+		t.Error("not finished")
+	}
+	if end, err := BeginWork(t.Context()); err != nil || end == nil {
+		t.Error(err)
+	} else {
+		end()
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := BeginWork(gone); !apierrors.IsTimeout(err) || Ended(gone) == nil || Ended(t.Context()) != nil {
+		t.Error(err)
+	}
+	w := workStorage{StandardStorage: nothing{}}
+	for name, do := range map[string]func(context.Context) error{
+		"create": func(ctx context.Context) error { _, err := w.Create(ctx, nil, nil, nil); return err },
+		"update": func(ctx context.Context) error {
+			_, _, err := w.Update(ctx, "a", nil, nil, nil, false, nil)
+			return err
+		},
+		"delete":           func(ctx context.Context) error { _, _, err := w.Delete(ctx, "a", nil, nil); return err },
+		"deletecollection": func(ctx context.Context) error { _, err := w.DeleteCollection(ctx, nil, nil, nil); return err },
+	} {
+		if err := do(gone); !apierrors.IsTimeout(err) {
+			t.Errorf("%s of a request that has ended: %v", name, err)
+		}
+		done := 0
+		ctx, answered := WithWork(t.Context(), func() { done++ })
+		if err := do(ctx); !errors.Is(err, errNothing) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if answered(); done != 1 {
+			t.Errorf("%s: the work does not end", name)
+		}
+	}
+	if w.GetCorruptObjDeleter() != nil {
+		t.Error("corrupt objects are deleted")
+	}
+}
+
+var errNothing = errors.New("nothing is stored")
+
+// nothing is a storage that fails.
+type nothing struct{ rest.StandardStorage }
+
+func (nothing) Create(context.Context, runtime.Object, rest.ValidateObjectFunc, *metav1.CreateOptions) (runtime.Object, error) {
+	return nil, errNothing
+}
+
+func (nothing) Update(context.Context, string, rest.UpdatedObjectInfo, rest.ValidateObjectFunc, rest.ValidateObjectUpdateFunc, bool, *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return nil, false, errNothing
+}
+
+func (nothing) Delete(context.Context, string, rest.ValidateObjectFunc, *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	return nil, false, errNothing
+}
+
+func (nothing) DeleteCollection(context.Context, rest.ValidateObjectFunc, *metav1.DeleteOptions, *metainternalversion.ListOptions) (runtime.Object, error) {
+	return nil, errNothing
+}
+
+// TestUpdateCheck checks an updated object, before and after its change.
+func TestUpdateCheck(t *testing.T) {
+	t.Parallel()
+	old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	changed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", OwnerReferences: make([]metav1.OwnerReference, schema.MaxOwnerReferences+1)}}
+	gone, cancel := context.WithCancel(t.Context())
+	called := false
+	info := func(to runtime.Object, err error) updateCheck {
+		return updateCheck{rest.DefaultUpdatedObjectInfo(nil, func(context.Context, runtime.Object, runtime.Object) (runtime.Object, error) {
+			called = true
+			return to, err
+		}), runtimeschema.GroupKind{Kind: "ConfigMap"}}
+	}
+	if obj, err := info(old, nil).UpdatedObject(t.Context(), old); err != nil || obj != runtime.Object(old) {
+		t.Error(obj, err)
+	}
+	if _, err := info(changed, nil).UpdatedObject(t.Context(), old); !apierrors.IsInvalid(err) {
+		t.Error(err)
+	}
+	if _, err := info(nil, errNothing).UpdatedObject(sends(types.MergePatchType, "", true), old); !apierrors.IsBadRequest(err) {
+		t.Error(err)
+	}
+	cut := updateCheck{rest.DefaultUpdatedObjectInfo(nil, func(context.Context, runtime.Object, runtime.Object) (runtime.Object, error) {
+		cancel()
+		return old, nil
+	}), runtimeschema.GroupKind{}}
+	if _, err := cut.UpdatedObject(gone, old); !apierrors.IsTimeout(err) {
+		t.Error(err)
+	}
+	called = false
+	if _, err := info(old, nil).UpdatedObject(gone, old); !apierrors.IsTimeout(err) || called {
+		t.Error(err, called)
+	}
+	long := sends(types.StrategicMergePatchType, `{"a":[`+strings.Repeat("1,", 5000)+`1]}`, false)
+	if _, err := info(old, nil).UpdatedObject(long, old); !apierrors.IsRequestEntityTooLargeError(err) {
+		t.Error(err)
+	}
+}
+
+// shared are the options of all resources.
+type shared struct {
+	config storagebackend.ConfigForResource
+	err    error
+}
+
+func (s *shared) GetRESTOptions(runtimeschema.GroupResource, runtime.Object) (generic.RESTOptions, error) {
+	return generic.RESTOptions{StorageConfig: &s.config, ResourcePrefix: "shared"}, s.err
+}
+
+// TestOptions checks that the options of a resource do not change those of others.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	base := &shared{}
+	for directory, want := range map[string]string{"": "shared", "own": "own"} {
+		got, err := (&Options{base, codecOf{unstructured.UnstructuredJSONScheme}, directory}).GetRESTOptions(runtimeschema.GroupResource{}, nil)
+		if err != nil || got.ResourcePrefix != want || got.StorageConfig.Codec == nil || base.config.Codec != nil {
+			t.Errorf("%q: %v %v", directory, got, err)
+		}
+	}
+	base.err = errNothing
+	if _, err := (&Options{RESTOptionsGetter: base}).GetRESTOptions(runtimeschema.GroupResource{}, nil); !errors.Is(err, errNothing) {
+		t.Error(err)
+	}
+}
+
+type codecOf struct{ runtime.Codec }
+
+// TestNewScale checks what a Scale shows of an object.
+func TestNewScale(t *testing.T) {
+	t.Parallel()
+	of := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b", UID: "c", ResourceVersion: "4"}}
+	got := NewScale(of, 1, 2, "x=y")
+	want := &autoscalingv1.Scale{TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"}, ObjectMeta: of.ObjectMeta,
+		Spec: autoscalingv1.ScaleSpec{Replicas: 1}, Status: autoscalingv1.ScaleStatus{Replicas: 2, Selector: "x=y"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestEndpoint checks which verbs have handlers.
+func TestEndpoint(t *testing.T) {
+	t.Parallel()
+	e := &Endpoint{Scope: &handlers.RequestScope{}}
+	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
+		if e.Handler(verb, Storage{Writes: nothing{}, Deletes: nothing{}}) == nil {
+			t.Errorf("%s has no handler", verb)
+		}
+		if has := e.Subresource(verb, nothing{}, nil) != nil; has != slices.Contains([]string{"get", "create", "update", "patch"}, verb) {
+			t.Errorf("%s of a subresource: %v", verb, has)
+		}
+	}
+	if e.Handler("proxy", Storage{}) != nil {
+		t.Error("an unknown verb has a handler")
+	}
+}
+
+// renames is a convertor that changes its input.
+type renames struct{ runtime.ObjectConvertor }
+
+func (renames) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+	in.(*corev1.ConfigMap).Name = "changed"
+	return in, nil
+}
+
+func (renames) Convert(in, _, _ any) error {
+	in.(*corev1.ConfigMap).Name = "changed"
+	return errNothing
+}
+
+// TestNewScope checks that objects are copied before they are converted.
+func TestNewScope(t *testing.T) {
+	t.Parallel()
+	s := NewScope(true, handlers.RequestScope{UnsafeConvertor: renames{}})
+	in := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	out, err := s.Convertor.ConvertToVersion(in, nil)
+	if err != nil || out.(*corev1.ConfigMap).Name != "changed" || in.Name != "a" {
+		t.Error(in.Name, out, err)
+	}
+	if err := s.Convertor.Convert(in, nil, nil); !errors.Is(err, errNothing) || in.Name != "a" {
+		t.Error(in.Name, err)
+	}
+	if s.Namer.(handlers.ContextBasedNaming).ClusterScoped || !NewScope(false, s).Namer.(handlers.ContextBasedNaming).ClusterScoped {
+		t.Error("the wrong scope")
+	}
+}
