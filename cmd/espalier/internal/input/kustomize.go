@@ -63,7 +63,7 @@ func (r *reader) kustomization(in tree, dir string) kustomizationDir {
 		return k
 	}
 	for _, name := range kustomize.FileNames() {
-		if data := readAll(in, in.join(dir, name)); data != nil {
+		if data := contentOf(in, in.join(dir, name)); data != nil {
 			k.Kustomization, _ = kustomize.Parse(data) // kustomize reports what is wrong with it
 			break
 		}
@@ -91,7 +91,7 @@ func (it *Item) ConvertedByPatch() bool {
 			for _, patch := range k.Patches {
 				text := patch.Text
 				if patch.Path != "" {
-					text = string(readAll(it.in, it.in.join(dir, filepath.FromSlash(patch.Path))))
+					text = string(contentOf(it.in, it.in.join(dir, filepath.FromSlash(patch.Path))))
 				}
 				if patch.SetsWebhook(text, it.Name()) {
 					return true
@@ -105,8 +105,8 @@ func (it *Item) ConvertedByPatch() bool {
 	return false
 }
 
-// readAll returns the content of a file, or nil if it cannot be read.
-func readAll(in tree, path string) []byte {
+// contentOf returns the content of a file, or nil if it cannot be read.
+func contentOf(in tree, path string) []byte {
 	open, err := in.open(path)
 	if err != nil {
 		return nil
