@@ -221,6 +221,30 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// IDs can be SHA-256, and settings for debugging do not matter.
+func TestSHA256(t *testing.T) {
+	s := newSandbox(t)
+	t.Setenv("GIT_DEFAULT_HASH", "sha256")
+	commit := s.commit("r", map[string]string{"a": "1", "touched": "t", "dir/b": "b"})
+	if len(commit) != 64 {
+		t.Skip("this git has no SHA-256")
+	}
+	t.Setenv("GIT_TRACE", "1")
+	t.Setenv("GIT_PAGER", "false")
+	t.Setenv("GIT_EXTERNAL_DIFF", "false")
+	s.write("r", map[string]string{"a": "2"})
+	if err := os.Chtimes(filepath.Join(s.dir, "r/touched"), fixedTime, fixedTime); err != nil {
+		t.Fatal(err)
+	}
+	r := s.open("r")
+	if got, err := content(t, r, "HEAD", "dir/b"); err != nil || got != "b" {
+		t.Errorf("got %q and %v", got, err)
+	}
+	if got, err := r.Changes(t.Context(), commit); err != nil || !reflect.DeepEqual(got, []git.Change{{Old: "a", New: "a"}}) {
+		t.Errorf("got %v and %v", got, err)
+	}
+}
+
 // A large object that is being read holds up nobody, and its process ends.
 func TestLarge(t *testing.T) {
 	t.Parallel()
@@ -577,6 +601,41 @@ func TestNoGit(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := git.Open(t.Context(), ".")
 	expect(t, "no git", err, "git is not installed, or not in PATH")
+}
+
+// A git that fails, hangs or answers something else is an error, and no process remains.
+func TestFaultyGit(t *testing.T) {
+	s := newSandbox(t)
+	s.commit("r", map[string]string{"a": "a"})
+	program, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	for fault, want := range map[string]string{
+		"echo fatal: boom >&2; exit 128": "git cat-file: boom", "exit 0": "EOF", "echo some other words": `unexpected output "some other words\n"`,
+		"echo 0123 commit -5": "unexpected output", "echo 0123 commit 5; echo ab": "EOF", "exec sleep 100": context.Canceled.Error(),
+	} {
+		script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *cat-file*) read line; %s;; *) exec %s \"$@\";; esac\n", fault, program)
+		if err := os.WriteFile(filepath.Join(bin, "git"), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := git.Open(ctx, filepath.Join(s.dir, "r"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(fault, "sleep") {
+			time.AfterFunc(50*time.Millisecond, cancel)
+		}
+		_, err = r.Resolve(ctx, "HEAD")
+		expect(t, fault, err, want)
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		cancel()
+	}
 }
 
 // Hooks have variables that name a repository.

@@ -49,13 +49,13 @@ func (b *batch) end() {
 	_ = b.command.Wait() // it was killed
 }
 
-// failure returns why the process has ended by itself.
+// failure ends the process, and returns why it cannot be used.
 func (b *batch) failure(err error) error {
-	_ = b.in.Close()
-	if wait := b.command.Wait(); wait != nil || b.stderr.text != nil {
+	b.end()
+	if len(b.stderr.text) > 0 {
 		return &commandError{"cat-file", b.command.ProcessState.ExitCode(), string(b.stderr.text)}
 	}
-	return err
+	return fmt.Errorf("git cat-file: %w", err)
 }
 
 // object is an object of the repository: its content, which must be closed.
@@ -129,11 +129,7 @@ func (r *Repository) read(ctx context.Context, name string) (*object, error) {
 		r.idle = b
 		return nil, err
 	case err != nil:
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "broken pipe") {
-			return nil, b.failure(err)
-		}
-		b.end()
-		return nil, err
+		return nil, b.failure(err)
 	case o.ReadCloser == nil:
 		o.ReadCloser = &large{batch: b, left: o.size}
 	default:
@@ -156,11 +152,11 @@ func (b *batch) ask(name string) (*object, error) {
 	}
 	fields := strings.Fields(header)
 	if len(fields) != 3 {
-		return nil, fmt.Errorf("git cat-file: unexpected output %q", header)
+		return nil, fmt.Errorf("unexpected output %q", header)
 	}
 	o := &object{id: fields[0], kind: fields[1]}
 	if o.size, err = strconv.ParseInt(fields[2], 10, 64); err != nil || o.size < 0 {
-		return nil, fmt.Errorf("git cat-file: unexpected output %q", header)
+		return nil, fmt.Errorf("unexpected output %q", header)
 	}
 	if o.size > held {
 		return o, nil
