@@ -367,8 +367,26 @@ func TestImpliedMetadata(t *testing.T) {
 			l: {type: array, items: {type: object, x-kubernetes-embedded-resource: true, properties: {metadata: `+string(full)+`}}},
 			m: {type: object, additionalProperties: {type: object, x-kubernetes-embedded-resource: true, properties: {metadata: `+string(full)+`}}}}}`))[0]
 		expect(t, fs, "info .properties[l].items.properties[metadata]", "info .properties[m].additionalProperties.properties[metadata]")
-		for _, metadata := range []string{`{type: object}`, `{type: object, properties: {name: {type: string, maxLength: 40}}}`} {
-			expect(t, lintAll(t, schema.KEP, lint.Config{}, embedded(metadata))[0])
+		expect(t, lintAll(t, schema.KEP, lint.Config{}, embedded(`{type: object}`))[0])
+		// Each restriction is more than what is implied, also below the field.
+		for _, field := range []string{
+			"name: {type: string, maxLength: 40}", "name: {type: string, minLength: 2}", "name: {type: string, pattern: ^a}",
+			"name: {type: string, enum: [a, b]}", "name: {type: string, not: {enum: [a]}}", "name: {type: string, allOf: [{maxLength: 3}]}",
+			"name: {type: string, anyOf: [{maxLength: 3}]}", "name: {type: string, oneOf: [{maxLength: 3}]}",
+			"name: {type: string, maxLength: 9, x-kubernetes-validations: [{rule: \"self != 'a'\", message: no}]}",
+			"generation: {type: integer, format: int64, minimum: 1}", "generation: {type: integer, format: int64, maximum: 9}",
+			"generation: {type: integer, format: int64, multipleOf: 2}", "name: {type: string, default: a}",
+			"finalizers: {type: array, maxItems: 3, items: {type: string}}", "finalizers: {type: array, minItems: 1, items: {type: string}}",
+			"finalizers: {type: array, items: {type: string, pattern: ^a}}",
+			"labels: {type: object, maxProperties: 3, additionalProperties: {type: string}}", "labels: {type: object, minProperties: 1, additionalProperties: {type: string}}",
+			"labels: {type: object, required: [a], additionalProperties: {type: string}}", "labels: {type: object, additionalProperties: {type: string, maxLength: 3}}",
+		} {
+			if fs := lintAll(t, schema.KEP, only("implied-metadata"), embedded(`{type: object, properties: {`+field+`}}`))[0]; len(fs) > 0 {
+				t.Errorf("%s is no restriction: got %v", field, fs)
+			}
+		}
+		for _, field := range []string{"name: {type: string}", "generation: {type: integer, format: int64}", "finalizers: {type: array, items: {type: string}}", "labels: {type: object, additionalProperties: {type: string}}"} {
+			expect(t, lintAll(t, schema.KEP, only("implied-metadata"), embedded(`{type: object, properties: {`+field+`}}`))[0], "info .properties[e].properties[metadata]")
 		}
 	})
 }
