@@ -19,7 +19,7 @@ func addBaseFlag(c *cobra.Command, a *app, rev *string, what string) {
 	c.Flags().StringVar(rev, "base", "", "`REV` such as origin/main: "+what+" the merge base of it and HEAD")
 	groupFlags(c.Flags(), inputFlags, "base")
 	_ = c.RegisterFlagCompletionFunc("base", func(c *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
-		repository, err := git.Open(c.Context(), ".")
+		repository, err := a.repositories.Open(".")
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
