@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/kustomize"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -37,10 +39,13 @@ func addReadFlags(c *cobra.Command, flags *input.Flags, recursive string, keep i
 	groupFlags(c.Flags(), inputFlags, recursive, "exclude", "max-document-size")
 	_ = c.RegisterFlagCompletionFunc("max-document-size", cobra.NoFileCompletions)
 	flags.Skipped = new(input.Skipped)
-	c.Flags().Var((*kustomizeFlag)(flags), "kustomize",
-		"handling of files that kustomize uses and that are no objects, such as patches: `skip|read`")
-	completeValues(c, "kustomize", "skip", "read")
-	groupFlags(c.Flags(), inputFlags, "kustomize")
+	builder := new(kustomize.Builder)
+	c.Flags().Var(&kustomizeFlag{flags, builder}, "kustomize",
+		"handling of directories with a kustomization: `build` them, skip files that are no objects, such as patches, or read all files")
+	c.Flags().Lookup("kustomize").NoOptDefVal = "build"
+	c.Flags().BoolVar(&builder.Network, "kustomize-network", false, "let --kustomize load parts from the network, and Helm charts")
+	completeValues(c, "kustomize", "build", "skip", "read")
+	groupFlags(c.Flags(), inputFlags, "kustomize", "kustomize-network")
 	c.Flags().VarPF(&filterFlag{flags, keep}, "skip-other-files", "",
 		"read the input as a source repository: skip hidden files, files of other tools, Helm templates and encrypted objects").NoOptDefVal = "true"
 	groupFlags(c.Flags(), inputFlags, "skip-other-files")
@@ -54,22 +59,31 @@ type excludeFlag struct {
 }
 
 // kustomizeFlag is the flag --kustomize.
-type kustomizeFlag input.Flags
+type kustomizeFlag struct {
+	flags   *input.Flags
+	builder *kustomize.Builder
+}
 
 // Set parses the flag.
 func (f *kustomizeFlag) Set(s string) error {
-	switch s {
-	case "skip", "read":
-		f.ReadKustomize = s == "read"
-		return nil
+	if !slices.Contains([]string{"build", "skip", "read"}, s) {
+		return errors.New("must be build, skip or read")
 	}
-	return errors.New("must be skip or read")
+	f.flags.ReadKustomize, f.flags.Build = s == "read", nil
+	if s == "build" {
+		f.flags.Build = f.builder
+	}
+	return nil
 }
 
 // String returns the value of the flag.
 func (f *kustomizeFlag) String() string {
-	if f.ReadKustomize {
+	switch {
+	case f.flags == nil:
+	case f.flags.ReadKustomize:
 		return "read"
+	case f.flags.Build != nil:
+		return "build"
 	}
 	return "skip"
 }
@@ -232,6 +246,8 @@ func (f *skipFlags) byError(err error) string {
 const otherFilesHelp = `In a directory with a kustomization file, files that it names as patches, configurations and
 inputs of generators are no objects: they are skipped, as the kustomization file itself and
 files that are patches by their names. --kustomize=read reads them, and so does naming a file.
+--kustomize builds such directories with the kustomize or the kubectl program, and reads the
+results in place of the files; what they load from the network needs --kustomize-network.
 --skip-other-files is for source repositories and for tools that pass all changed files: it
 skips hidden files and directories, documents without apiVersion and kind, configurations of
 tools such as kind, Helm templates, and objects that SOPS has encrypted. Findings about values

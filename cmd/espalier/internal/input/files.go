@@ -102,6 +102,9 @@ func (r *reader) walk(in tree, path, real, below string) (found int, err error) 
 		r.fail(path, Unreadable, "cannot read: %v", Reason(err))
 		found++
 	}
+	if name := kustomizationFile(entries); name != "" && r.flags.Build != nil {
+		return found + 1, r.build(in, path, name)
+	}
 	for _, entry := range entries {
 		if err := r.ctx.Err(); err != nil {
 			return found, err

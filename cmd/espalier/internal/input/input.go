@@ -15,6 +15,7 @@ import (
 	"os"
 
 	"espalier.dev/cmd/espalier/internal/glob"
+	"espalier.dev/cmd/espalier/internal/kustomize"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -52,6 +53,9 @@ type Flags struct {
 	// ReadKustomize reads the files that kustomize uses and that are not objects, such as patches.
 	// They are skipped otherwise, unless the user names them and Keep is Everything.
 	ReadKustomize bool
+	// Build builds the directories with a kustomization file, and reads the results in place of
+	// their files. It is nil if they are not built.
+	Build *kustomize.Builder
 	// Skipped counts what is skipped, unless it is nil.
 	Skipped *Skipped
 

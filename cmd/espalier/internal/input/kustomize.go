@@ -2,10 +2,13 @@ package input
 
 import (
 	"io"
+	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"espalier.dev/cmd/espalier/internal/kustomize"
+	"espalier.dev/internal/yamlx"
 )
 
 // kustomizations holds what is known of directories.
@@ -117,4 +120,35 @@ func contentOf(in tree, path string) []byte {
 		return nil
 	}
 	return data
+}
+
+// kustomizationFile returns the name of the kustomization file in a directory, or "".
+func kustomizationFile(entries []fs.DirEntry) string {
+	for _, name := range kustomize.FileNames() {
+		if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == name && !e.IsDir() }) {
+			return name
+		}
+	}
+	return ""
+}
+
+// build reads what the kustomization of a directory builds. What the directory contains is not read
+// in addition.
+func (r *reader) build(in tree, dir, name string) error {
+	if kustomize.IsComponent(contentOf(in, in.join(dir, name))) {
+		r.flags.Skipped.Count(KustomizeFile)
+		return nil
+	}
+	if _, ok := in.(osTree); !ok {
+		r.fail(dir, Unreadable, "cannot build the kustomization: a revision of a Git repository has no files, check it out")
+		return nil
+	}
+	text, err := r.flags.Build.Build(r.ctx, dir)
+	if err != nil {
+		if r.ctx.Err() == nil {
+			r.fail(dir, Unreadable, "cannot build the kustomization: %v", err)
+		}
+		return r.ctx.Err()
+	}
+	return r.documents(file{path: "<kustomize build " + dir + ">"}, yamlx.NewBytesReader(text, r.options()))
 }

@@ -108,7 +108,7 @@ func (s *Skipped) String() string {
 		parts = append(parts, text+" (--skip-other-files=false reads them)")
 	}
 	if text := count(KustomizeFile, KustomizeFile); text != "" {
-		parts = append(parts, text+" (--kustomize=read reads them)")
+		parts = append(parts, text+" (--kustomize builds, --kustomize=read reads them)")
 	}
 	if text := count(UnjudgedValue, UnjudgedValue); text != "" {
 		parts = append(parts, text+" (--skip-other-files=false reports them)")

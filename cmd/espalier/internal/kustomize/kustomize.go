@@ -46,6 +46,8 @@ type Kustomization struct {
 	Directories []string
 	// Remote lists what is loaded from the network, as it is written.
 	Remote []string
+	// component is set for a component.
+	component bool
 	// Patches are the patches that it applies.
 	Patches []PatchSource
 }
@@ -64,7 +66,7 @@ func Parse(data []byte) (*Kustomization, error) {
 	if err := yaml.Unmarshal(data, &fields); err != nil {
 		return nil, err
 	}
-	k := &Kustomization{files: map[string]Role{}}
+	k := &Kustomization{files: map[string]Role{}, component: text(fields["kind"]) == "Component"}
 	for _, name := range []string{"resources", "bases", "components", "crds"} {
 		for _, text := range texts(fields[name]) {
 			k.include(text)
@@ -81,9 +83,6 @@ func Parse(data []byte) (*Kustomization, error) {
 				continue
 			}
 			k.use(text, Configuration)
-			if isRemote(text) {
-				k.Remote = append(k.Remote, text)
-			}
 		}
 	}
 	k.use(text(object(fields["openapi"])["path"]), Configuration)
@@ -113,7 +112,11 @@ func (k *Kustomization) include(entry string) {
 
 // use sets the role of a file. What is an object stays one.
 func (k *Kustomization) use(file string, role Role) {
-	if file == "" || isRemote(file) {
+	if isRemote(file) {
+		k.Remote = append(k.Remote, file)
+		return
+	}
+	if file == "" {
 		return
 	}
 	if file = clean(file); k.files[file] != Resource {

@@ -1,0 +1,76 @@
+package input
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"espalier.dev/cmd/espalier/internal/kustomize"
+)
+
+// TestBuildKustomize builds kustomizations with programs that print their arguments, with none, and
+// with the real one if there is one.
+func TestBuildKustomize(t *testing.T) {
+	realProgram, _ := exec.LookPath("kustomize")
+	t.Chdir(t.TempDir())
+	write(t, map[string]string{
+		"repo/a/kustomization.yaml":         "resources: [object.yaml, ../base]\npatches: [{path: patch.yaml}]\n",
+		"repo/a/object.yaml":                "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+		"repo/a/patch.yaml":                 "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: y}\n",
+		"repo/base/kustomization.yml":       "resources: [b.yaml]\n",
+		"repo/base/b.yaml":                  "apiVersion: v1\nkind: Secret\nmetadata: {name: b}\n",
+		"repo/component/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n",
+		"repo/plain.yaml":                   "apiVersion: v1\nkind: Plain\n",
+		"remote/kustomization.yaml":         "resources: [../over]\n",
+		"over/Kustomization":                "resources: ['https://example.com/x.yaml', missing]\nhelmCharts: [{name: c}]\n",
+	})
+	program := func(dir, name string) {
+		write(t, map[string]string{dir + "/" + name: "#!/bin/sh\necho apiVersion: v1\necho kind: Built\necho \"command: $0 $*\"\n"})
+		if err := os.Chmod(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program("both", "kustomize")
+	program("both", "kubectl")
+	program("only", "kubectl")
+	write(t, map[string]string{"fails/kustomize": "#!/bin/sh\necho 'Error: no good' >&2\nexit 1\n"})
+	if err := os.Chmod("fails/kustomize", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(dir string, paths ...string) (string, string) {
+		t.Helper()
+		t.Setenv("PATH", filepath.Join(cwd, dir))
+		kinds, problems := readAll(t, Flags{Paths: paths, Recursive: true, Build: new(kustomize.Builder), Skipped: new(Skipped)})
+		return strings.Join(kinds, " "), strings.Join(problems, "\n")
+	}
+	for _, dir := range []string{"both", "only"} {
+		if kinds, problems := read(dir, "repo"); kinds != "Built Built Plain" || problems != "" {
+			t.Errorf("%s: got %s, %s", dir, kinds, problems)
+		}
+	}
+	if _, problems := read("both", "remote"); !strings.Contains(problems,
+		"remote: cannot build the kustomization: it loads Helm chart c, https://example.com/x.yaml, missing from the network: allow it with --kustomize-network") {
+		t.Errorf("got %s", problems)
+	}
+	if _, problems := read("fails", "repo/a"); problems != "repo/a: cannot build the kustomization: kustomize: no good" {
+		t.Errorf("got %s", problems)
+	}
+	if _, problems := read("none", "repo/a"); !strings.Contains(problems, "neither kustomize nor kubectl is in PATH") {
+		t.Errorf("got %s", problems)
+	}
+	if realProgram == "" {
+		t.Log("kustomize is not installed: only replacements were run")
+		return
+	}
+	t.Setenv("PATH", filepath.Dir(realProgram))
+	kinds, problems := readAll(t, Flags{Paths: []string{"repo"}, Recursive: true, Build: new(kustomize.Builder)})
+	if got := strings.Join(kinds, " "); got != "ConfigMap Secret Secret Plain" && got != "Secret ConfigMap Secret Plain" || len(problems) > 0 {
+		t.Errorf("got %s, %q", got, problems)
+	}
+}
