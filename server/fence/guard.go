@@ -123,10 +123,10 @@ func (d *definitions) OptimisticPut(ctx context.Context, key string, value []byt
 	opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
 	m, err := d.fences.metadata(ctx, key, value)
 	if err != nil {
-		return resp, fmt.Errorf("write the CRD %s: %w", keys.Name(key), err)
+		return kubernetes.PutResponse{}, fmt.Errorf("write the CRD %s: %w", keys.Name(key), err)
 	}
 	if err := checkSize(ctx, value, m); err != nil {
-		return resp, err
+		return kubernetes.PutResponse{}, err
 	}
 	var otherwise []clientv3.Op
 	if opts.GetOnFailure {

@@ -13,7 +13,9 @@ import (
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
 
 	"espalier.dev/server/keys"
 )
@@ -471,5 +473,73 @@ func TestEtcdFails(t *testing.T) {
 		if err := do(); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// racing is an etcd in which another writer changes a key before each transaction.
+type racing struct {
+	clientv3.KV
+	t   *testing.T
+	key string
+}
+
+func (r racing) Txn(ctx context.Context) clientv3.Txn {
+	if _, err := r.Put(ctx, r.key, string(crd("1", true))); err != nil {
+		r.t.Error(err)
+	}
+	return r.KV.Txn(ctx)
+}
+
+// TestDeletionRace checks that a CRD that has just changed is not deleted, and neither is its fence.
+func TestDeletionRace(t *testing.T) {
+	t.Parallel()
+	f, client := newFences(t)
+	d := &definitions{Interface: client, kv: client.KV, fences: f}
+	put, err := d.OptimisticPut(t.Context(), crdKey, crd("1", false), 0, kubernetes.PutOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.kv = racing{client.KV, t, crdKey}
+	revision := put.Revision
+	for _, get := range []bool{true, false} {
+		resp, err := d.OptimisticDelete(t.Context(), crdKey, revision, kubernetes.DeleteOptions{GetOnFailure: get})
+		if err != nil || resp.Succeeded || (resp.KV != nil) != get || value(t, client, crdKey) == "" || value(t, client, f.key("1")) != active {
+			t.Error(get, resp, err)
+		}
+		revision = resp.Revision
+	}
+}
+
+// base are the options of all resources.
+type base struct{ err error }
+
+func (b base) GetRESTOptions(runtimeschema.GroupResource, runtime.Object) (generic.RESTOptions, error) {
+	return generic.RESTOptions{CountMetricPollPeriod: 1}, b.err
+}
+
+// TestOptions checks that the storages of resources write through their fences.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	f, _ := newFences(t)
+	for name, getter := range map[string]generic.RESTOptionsGetter{
+		"CRDs": f.Definitions(base{}), "namespaces": f.Namespaces(base{}), "objects": f.Objects(base{}, things, "1", true), "pods": f.Builtin(base{}, corev1.Resource("pods"), true),
+	} {
+		opts, err := getter.GetRESTOptions(things, nil)
+		if err != nil || opts.Decorator == nil || opts.CountMetricPollPeriod != 0 || getter.(*options).guard == nil {
+			t.Errorf("%s: %v %v", name, opts, err)
+		}
+	}
+	if f.Builtin(base{}, corev1.Resource("nodes"), false).(*options).guard != nil {
+		t.Error("objects without a namespace are fenced")
+	}
+	failed := errors.New("failed")
+	if opts, err := f.Definitions(base{failed}).GetRESTOptions(things, nil); !errors.Is(err, failed) || opts.Decorator != nil {
+		t.Error(opts, err)
+	}
+	if _, err := markDeleted([]byte(`{"metadata": []}`), metadata{}); err == nil {
+		t.Error("an object without metadata is marked as deleted")
+	}
+	if _, err := markDeleted([]byte(`[]`), metadata{}); err == nil {
+		t.Error("what is not an object is marked as deleted")
 	}
 }

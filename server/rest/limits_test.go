@@ -24,10 +24,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"espalier.dev/crd"
 	"espalier.dev/schema"
@@ -301,8 +303,9 @@ func TestWork(t *testing.T) {
 	if finished != 0 {
 		t.Error("finished before its work")
 	}
-	if _, err := BeginWork(ctx); !apierrors.IsTimeout(err) {
-		t.Error(err)
+	_, err = BeginWork(ctx)
+	if seconds, _ := apierrors.SuggestsClientDelay(err); !apierrors.IsTimeout(err) || seconds != 0 {
+		t.Error(seconds, err)
 	}
 	end()
 	if finished != 1 {
@@ -489,5 +492,78 @@ func TestNewScope(t *testing.T) {
 	}
 	if s.Namer.(handlers.ContextBasedNaming).ClusterScoped || !NewScope(false, s).Namer.(handlers.ContextBasedNaming).ClusterScoped {
 		t.Error("the wrong scope")
+	}
+}
+
+// replicas is a Scaler of ConfigMaps, whose number of replicas is in their labels.
+type replicas struct{}
+
+func (replicas) Scale(obj runtime.Object) (*autoscalingv1.Scale, bool, error) {
+	m := obj.(*corev1.ConfigMap)
+	if m.Labels["broken"] != "" {
+		return nil, false, errNothing
+	}
+	n, found := m.Labels["replicas"]
+	return NewScale(m, int32(len(n)), 0, ""), found, nil
+}
+
+func (replicas) NoReplicas() error { return errNothing }
+
+func (replicas) SetScale(obj runtime.Object, sent *autoscalingv1.Scale) error {
+	if sent.Spec.Replicas == UnsetReplicas {
+		return errNothing
+	}
+	obj.(*corev1.ConfigMap).Labels = map[string]string{"replicas": strings.Repeat("x", int(sent.Spec.Replicas))}
+	return nil
+}
+
+// TestScaleUpdate checks how a change of a Scale changes its object.
+func TestScaleUpdate(t *testing.T) {
+	t.Parallel()
+	gv := runtimeschema.GroupVersion{Version: "v1"}
+	endpoint := &Scale{Scaler: replicas{}, Version: gv, WrongKind: "wrong: ",
+		Owned: managedfields.ResourcePathMappings{"v1": fieldpath.MakePathOrDie("spec", "replicas")}}
+	update := func(labels map[string]string, entries []metav1.ManagedFieldsEntry, change func(*autoscalingv1.Scale) (runtime.Object, error)) (*corev1.ConfigMap, error) {
+		old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "4", Labels: labels, ManagedFields: entries}}
+		u := &scaleUpdate{rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+			return change(old.(*autoscalingv1.Scale))
+		}), endpoint}
+		obj, err := u.UpdatedObject(t.Context(), old)
+		if old.Labels["replicas"] != labels["replicas"] || err != nil {
+			return nil, err
+		}
+		return obj.(*corev1.ConfigMap), nil
+	}
+	to := func(n int32, version string) func(*autoscalingv1.Scale) (runtime.Object, error) {
+		return func(s *autoscalingv1.Scale) (runtime.Object, error) {
+			s.Spec.Replicas, s.ResourceVersion = n, version
+			return s, nil
+		}
+	}
+	owned := []metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
+		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:replicas":{}}}`)}}}
+	for version, want := range map[string]string{"": "4", "5": "5"} {
+		obj, err := update(map[string]string{"replicas": "x"}, owned, to(3, version))
+		if err != nil || obj == nil || obj.Labels["replicas"] != "xxx" || obj.ResourceVersion != want || len(obj.ManagedFields) != 1 || obj.ManagedFields[0].Manager != "m" {
+			t.Errorf("%q: %v %v", version, obj, err)
+		}
+	}
+	same := func(s *autoscalingv1.Scale) (runtime.Object, error) { return s, nil }
+	if _, err := update(nil, nil, same); !errors.Is(err, errNothing) {
+		t.Errorf("a missing number is not noticed: %v", err)
+	}
+	if _, err := update(map[string]string{"broken": "x"}, nil, same); !errors.Is(err, errNothing) {
+		t.Error(err)
+	}
+	failed := errors.New("failed")
+	if _, err := update(map[string]string{"replicas": "x"}, nil, func(*autoscalingv1.Scale) (runtime.Object, error) { return nil, failed }); !errors.Is(err, failed) {
+		t.Error(err)
+	}
+	if _, err := update(map[string]string{"replicas": "x"}, nil, func(*autoscalingv1.Scale) (runtime.Object, error) { return &corev1.Pod{}, nil }); !apierrors.IsBadRequest(err) || err.Error() != "wrong: *v1.Pod" {
+		t.Error(err)
+	}
+	broken := []metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`x`)}}}
+	if _, err := update(map[string]string{"replicas": "x"}, broken, same); err == nil {
+		t.Error("managed fields that cannot be read are ignored")
 	}
 }

@@ -133,7 +133,7 @@ func coversRule(p, want *rbacv1.PolicyRule) bool {
 	}
 	return len(p.ResourceNames) == 0 && includes(p.Verbs, want.Verbs) &&
 		(len(want.Resources) == 0 || includes(p.APIGroups, want.APIGroups) && includes(p.Resources, want.Resources)) &&
-		(len(want.NonResourceURLs) == 0 || includes(p.NonResourceURLs, want.NonResourceURLs))
+		includes(p.NonResourceURLs, want.NonResourceURLs)
 }
 
 // maxObvious is the maximum length of lists that coversRule compares value by value.
