@@ -34,6 +34,10 @@ bench-authz: ## measure the cost of RBAC with 1,000 roles and 5,000 bindings bes
 bench-pruning: ## measure the CPU time of a CREATE with and without pruning
 	go test -run '^$$' -bench BenchmarkPruning -benchtime 2000x ./server/custom 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
 
+.PHONY: bench-review
+bench-review: ## measure the CPU time and the memory of a review of 20 changes in a Git repository of 10,000 manifests
+	go test -run '^$$' -bench BenchmarkReview -benchtime 5x ./cmd/espalier 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
+
 .PHONY: bench-server
 bench-server: ## benchmark the server against the reference, all rows; takes up to 20 minutes; ROWS=get,list selects rows, BENCH_JSON=file saves the numbers
 	cd test/bench && go run ./server -rows '$(ROWS)' -json '$(abspath $(or $(BENCH_JSON),bench-server.json))'

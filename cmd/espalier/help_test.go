@@ -188,7 +188,7 @@ func TestCompletionAndMan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"espalier.1", "espalier-prune.1", "espalier-validate.1"} {
+	for _, want := range []string{"espalier.1", "espalier-prune.1", "espalier-review.1", "espalier-validate.1"} {
 		text, err := os.ReadFile(filepath.Join(dir, want))
 		if err != nil || !bytes.Contains(text, []byte(".SH")) {
 			t.Errorf("%s: %v (there are %v)", want, err, pages)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,6 +40,11 @@ func TestReadme(t *testing.T) {
 			t.Fatalf("%s: only espalier can be run: %v", line, err)
 		}
 		seen[words[1]] = true
+		if words[1] == "review" {
+			changeExample(t, dir)
+		} else {
+			t.Chdir(dir)
+		}
 		var out bytes.Buffer
 		a := &app{program: "espalier", stdin: &bytes.Buffer{}, stdout: &out, stderr: &out, environ: func(string) (string, bool) { return "", false }}
 		a.run(t.Context(), words[1:])
@@ -54,9 +60,33 @@ func TestReadme(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"audit", "diff", "explain", "fix", "lint", "prune", "show", "test", "validate", "why"} {
+	for _, name := range []string{"audit", "diff", "explain", "fix", "lint", "prune", "review", "show", "test", "validate", "why"} {
 		if !seen[name] {
 			t.Errorf("README.md does not show %s", name)
 		}
 	}
+}
+
+// changeExample changes to a Git repository with the CRD and the objects of a directory, in which the
+// CRD has changed.
+func changeExample(t *testing.T, dir string) {
+	t.Helper()
+	repository := t.TempDir()
+	copyFile := func(from, to string) {
+		text, err := os.ReadFile(filepath.Join(dir, from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, filepath.Join(repository, to), text)
+	}
+	for _, name := range []string{"crd.yaml", "hourly.yaml", "nightly.yaml"} {
+		copyFile(name, name)
+	}
+	t.Chdir(repository)
+	for _, command := range []string{"init -q -b main", "add -A", "commit -q -m base"} {
+		if code := runProgram(t, strings.Fields("git "+command), nil, io.Discard, io.Discard); code != 0 {
+			t.Fatalf("git %s exits with %d", command, code)
+		}
+	}
+	copyFile("crd-next.yaml", "crd.yaml")
 }

@@ -258,7 +258,7 @@ func (s *script) command(t *testing.T, line string) {
 
 // runProgram runs a program other than espalier, and returns its exit code. What git does depends
 // on neither the user's settings nor the time.
-func runProgram(t *testing.T, words []string, env map[string]string, stdout, stderr io.Writer) int {
+func runProgram(t testing.TB, words []string, env map[string]string, stdout, stderr io.Writer) int {
 	t.Helper()
 	path, err := exec.LookPath(words[0])
 	if err != nil {
