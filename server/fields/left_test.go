@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
 // entriesOf returns the entries of managedFields.
@@ -56,6 +58,9 @@ func TestUpdateLeft(t *testing.T) {
 		},
 		"no longer a map": func(_, obj *unstructured.Unstructured) {
 			first(obj)["fieldsV1"] = set{"f:spec": set{"f:tags": set{"f:a": set{}}}}
+		},
+		"fields below a member": func(_, obj *unstructured.Unstructured) {
+			first(obj)["fieldsV1"] = set{"f:spec": set{self: set{"f:a": set{}}, "f:size": set{}}}
 		},
 		"unusual form of a set": func(_, obj *unstructured.Unstructured) {
 			first(obj)["fieldsV1"] = set{"f:spec": set{"f:size": set{self: set{}}}}
@@ -237,5 +242,75 @@ func TestTypesOfOtherObjects(t *testing.T) {
 	}
 	if _, err := types.ObjectToTyped(&autoscalingv1.Scale{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestUnusualWriters checks which writers and endpoints are left to the stock field manager whatever
+// they write.
+func TestUnusualWriters(t *testing.T) {
+	t.Parallel()
+	d := define(t, widgets)
+	live := stored(t, d)
+	nested, err := New(Config{Types: NewTypes(d), Kind: d.Version("v1").GroupVersionKind(), Reset: fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "size"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		m       *Manager
+		manager string
+		left    bool
+	}{
+		"a manager":               {endpoint(t, d, "v1", ""), "writer", false},
+		"a name that is no UTF-8": {endpoint(t, d, "v1", ""), "\xff", true},
+		"nested fields to reset":  {nested, "writer", true},
+	} {
+		if got := test.m.update(live, live.DeepCopy(), test.manager); got == test.left {
+			t.Errorf("update by %s: %v", name, got)
+		}
+		if got := test.m.apply(live, widget(t, "v1", `{"old": "x"}`), test.manager, true); (got == nil) != test.left {
+			t.Errorf("apply by %s: %v", name, got)
+		}
+	}
+}
+
+// TestUntracked checks that fields of a stored object without managedFields are not tracked, and
+// those of an object that is created are.
+func TestUntracked(t *testing.T) {
+	t.Parallel()
+	m := endpoint(t, define(t, widgets), "v1", "")
+	for uid, tracked := range map[string]bool{"": true, "1": false} {
+		live := widget(t, "v1", `{"size": 1}`)
+		live.Object["metadata"].(map[string]any)["uid"] = uid
+		obj := live.DeepCopy()
+		spec(obj.Object)["size"] = int64(2)
+		if !m.update(live, obj, "writer") || (len(obj.GetManagedFields()) > 0) != tracked {
+			t.Errorf("uid %q: %s", uid, text(t, obj))
+		}
+	}
+}
+
+// TestTypesOfMaps checks that the values of a map have the types of their schema.
+func TestTypesOfMaps(t *testing.T) {
+	t.Parallel()
+	d := define(t, strings.ReplaceAll(gadgets, "SPEC", gadgetSpec(`, "by": {"type": "object", "additionalProperties": `+gadgetSpec("")+`}`)))
+	obj := parse(t, `{"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}, "spec": {"by": {"a": {"tags": ["x"], "args": ["y"]}}}}`)
+	typed, err := NewTypes(d).ObjectToTyped(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owned, err := typed.ToFieldSet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []fieldpath.Path{
+		fieldpath.MakePathOrDie("spec", "by", "a", "tags", value.NewValueInterface("x")), fieldpath.MakePathOrDie("spec", "by", "a", "args"),
+	} {
+		if !owned.Has(path) {
+			t.Errorf("%s is not in %s", path, owned)
+		}
+	}
+	spec(obj.Object)["by"] = map[string]any{"a": map[string]any{"size": "x"}}
+	if _, err := NewTypes(d).ObjectToTyped(obj); err == nil {
+		t.Error("a value of the wrong type fits")
 	}
 }

@@ -215,7 +215,7 @@ func identical(was, is any) bool {
 		is, ok := is.([]any)
 		return ok && len(was) == len(is) && (len(was) == 0 || &was[0] == &is[0])
 	}
-	return formOf(is) < aList && was == is && sameNumbers(was, is)
+	return was == is && sameNumbers(was, is)
 }
 
 // sameNumbers reports whether two equal values represent their numbers in the same way.
