@@ -543,3 +543,27 @@ func TestOptions(t *testing.T) {
 		t.Error("what is not an object is marked as deleted")
 	}
 }
+
+// failing is an etcd in which transactions fail.
+type failing struct{ clientv3.KV }
+
+func (f failing) Txn(context.Context) clientv3.Txn {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	return f.KV.Txn(ended)
+}
+
+// TestTransactionFails checks that a CRD whose transaction fails is not reported as deleted.
+func TestTransactionFails(t *testing.T) {
+	t.Parallel()
+	f, client := newFences(t)
+	d := &definitions{Interface: client, kv: client.KV, fences: f}
+	put, err := d.OptimisticPut(t.Context(), crdKey, crd("1", false), 0, kubernetes.PutOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.kv = failing{client.KV}
+	if resp, err := d.OptimisticDelete(t.Context(), crdKey, put.Revision, kubernetes.DeleteOptions{}); !errors.Is(err, context.Canceled) || resp.Succeeded || value(t, client, crdKey) == "" {
+		t.Error(resp, err)
+	}
+}
