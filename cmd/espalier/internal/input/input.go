@@ -158,6 +158,8 @@ type reader struct {
 	small func(f file, info os.FileInfo) (bool, error)
 	// kustomizations holds the kustomization files near the files that were read.
 	kustomizations kustomizations
+	// above holds the directories above those that were read.
+	above map[directory][]string
 	// seen holds the resolved paths of the files and directories that were read.
 	seen map[string]bool
 }

@@ -31,16 +31,16 @@ func (r *reader) isKustomize(f file) bool {
 	if kustomize.IsFile(filepath.Base(f.path)) {
 		return true
 	}
-	full, err := filepath.Abs(f.in.local(f.path))
-	if err != nil {
-		return false
-	}
-	names := strings.Split(filepath.ToSlash(full), "/")
 	var found kustomize.Role
 	nearest := true
-	for i, dir := range f.in.parents(f.path) {
+	for i, dir := range r.parents(f) {
 		k := r.kustomization(f.in, dir)
 		if k.Kustomization != nil {
+			full, err := filepath.Abs(f.in.local(f.path))
+			if err != nil {
+				return false
+			}
+			names := strings.Split(filepath.ToSlash(full), "/")
 			below := strings.Join(names[len(names)-1-i:], "/")
 			role := k.Role(below)
 			if role == kustomize.None && nearest && kustomize.NamedLikePatch(below) {
@@ -57,6 +57,26 @@ func (r *reader) isKustomize(f file) bool {
 		}
 	}
 	return found != kustomize.None
+}
+
+// directory is a directory of a tree, as it is named.
+type directory struct {
+	in   tree
+	name string
+}
+
+// parents returns the directories above a file. They are the same for all files of a directory.
+func (r *reader) parents(f file) []string {
+	d := directory{f.in, f.path[:strings.LastIndexByte(filepath.ToSlash(f.path), '/')+1]}
+	above, ok := r.above[d]
+	if !ok {
+		if r.above == nil {
+			r.above = map[directory][]string{}
+		}
+		above = f.in.parents(f.path)
+		r.above[d] = above
+	}
+	return above
 }
 
 // kustomization returns the kustomization of a directory.
