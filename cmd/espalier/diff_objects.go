@@ -22,7 +22,9 @@ import (
 func (d *differ) tryAll(ctx context.Context, stdin io.Reader, flags input.Flags) error {
 	d.tried, d.others = true, map[string]bool{}
 	failures := d.r.Summary().Failures
-	if err := input.Read(ctx, stdin, flags, func(it *input.Item) error { return d.try(ctx, it) }, d.r.Failure); err != nil {
+	if err := input.Read(ctx, stdin, flags, func(it *input.Item) error {
+		return d.try(ctx, it, substituted(it, flags.Keep != input.Everything))
+	}, d.r.Failure); err != nil {
 		return err
 	}
 	if d.r.Summary().Failures > failures || slices.ContainsFunc(d.compared, func(c *compared) bool { return c.Tried > 0 }) {
@@ -46,8 +48,8 @@ func (d *differ) kinds() (kinds []string) {
 	return kinds
 }
 
-// try applies both CRDs to an object of a file.
-func (d *differ) try(ctx context.Context, it *input.Item) error {
+// try applies both CRDs to an object of a file, of which src has no variables.
+func (d *differ) try(ctx context.Context, it *input.Item, src []byte) error {
 	c := d.byKind[lookup.KindOf(it)]
 	if c == nil {
 		d.others[strings.TrimSpace(it.APIVersion()+" "+it.Kind())] = true
@@ -55,7 +57,7 @@ func (d *differ) try(ctx context.Context, it *input.Item) error {
 		return nil
 	}
 	at := it.Position("").Value
-	d.tryObject(ctx, c, &triedObject{it.JSON, it.Identity(), analysis.Location{File: it.File, Line: at.Line, Column: at.Column}})
+	d.tryObject(ctx, c, &triedObject{src, it.Identity(), analysis.Location{File: it.File, Line: at.Line, Column: at.Column}})
 	return nil
 }
 

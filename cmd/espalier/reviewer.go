@@ -299,7 +299,7 @@ func (rv *reviewer) check(files input.Flags) error {
 			}
 			if c := rv.differ.byKind[lookup.KindOf(o.item)]; c != nil {
 				rv.differ.tried = true
-				if err := rv.differ.try(rv.ctx, o.item); err != nil {
+				if err := rv.differ.try(rv.ctx, o.item, substituted(o.item, rv.validator.variables)); err != nil {
 					return err
 				}
 			}

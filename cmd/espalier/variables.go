@@ -13,7 +13,7 @@ import (
 func (v *validator) judge(it, old *input.Item, check func(src, old []byte) []analysis.Finding) []analysis.Finding {
 	var before []byte
 	if old != nil {
-		before = v.substituted(old)
+		before = substituted(old, v.variables)
 	}
 	var variables *input.Variables
 	if v.variables {
@@ -22,7 +22,7 @@ func (v *validator) judge(it, old *input.Item, check func(src, old []byte) []ana
 	if variables == nil {
 		return check(it.JSON, before)
 	}
-	findings := check(v.substituted(it), before)
+	findings := check(substituted(it, v.variables), before)
 	var undecoded []string
 	for _, f := range findings {
 		if is, _ := variables.At(f.Pointer); is && f.Rule == object.RuleDecode {
@@ -47,9 +47,9 @@ func (v *validator) judge(it, old *input.Item, check func(src, old []byte) []ana
 	return judged
 }
 
-// substituted returns an object without variables.
-func (v *validator) substituted(it *input.Item) []byte {
-	if v.variables {
+// substituted returns an object, with other values in place of its variables if variables is set.
+func substituted(it *input.Item, variables bool) []byte {
+	if variables {
 		if variables := it.Variables(); variables != nil {
 			if src, err := variables.Substituted(nil); err == nil {
 				return src
