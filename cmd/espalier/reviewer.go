@@ -17,6 +17,7 @@ import (
 	"espalier.dev/analysis/lint"
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
+	"espalier.dev/api"
 	"espalier.dev/cmd/espalier/internal/changes"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
@@ -297,7 +298,8 @@ func (rv *reviewer) check(files input.Flags) error {
 			if o.failed != nil {
 				return o.failed
 			}
-			if c := rv.differ.byKind[lookup.KindOf(o.item)]; c != nil {
+			// The old CRD can have no objects of a version that it lacks.
+			if c := rv.differ.byKind[lookup.KindOf(o.item)]; c != nil && c.hadVersion(o.item) {
 				rv.differ.tried = true
 				if err := rv.differ.try(rv.ctx, o.item, substituted(o.item, rv.validator.variables)); err != nil {
 					return err
@@ -310,6 +312,13 @@ func (rv *reviewer) check(files input.Flags) error {
 		return nil
 	}
 	return input.Parallel(rv.ctx, strings.NewReader(""), files, work, emit, func(input.Problem) {})
+}
+
+// hadVersion reports whether the old CRD has the version of an object.
+func (c *compared) hadVersion(it *input.Item) bool {
+	return slices.ContainsFunc(c.old.crd.Spec.Versions, func(v api.CustomResourceDefinitionVersion) bool {
+		return it.APIVersion() == c.old.crd.Spec.Group+"/"+v.Name
+	})
 }
 
 // addNew adds what is wrong with an object under the CRDs of the working tree, but not under those
