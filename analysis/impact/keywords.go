@@ -71,8 +71,11 @@ func whole(v float64, exclusive bool, typ string, inward float64) (float64, bool
 }
 
 // meets reports whether all values of the enum in a meet the condition in b, if that only
-// depends on their lengths.
+// depends on their lengths, or whether the patterns in a and b are spellings of the same one.
 func (k *keyword) meets(a, b *schema.ValueValidation) bool {
+	if k.name == "pattern" {
+		return samePattern(a.Pattern, b.Pattern)
+	}
 	if len(a.Enum) == 0 || k.name != "maxLength" && k.name != "minLength" {
 		return false
 	}
