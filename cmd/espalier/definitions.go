@@ -206,9 +206,7 @@ func (d *definition) newBase() (*crd.Definition, error) {
 		return nil, err
 	}
 	head := *first
-	if c := head.Spec.Conversion; len(head.Spec.Versions) > 1 && (c == nil || c.Strategy == api.NoneConverter) && d.item().ConvertedByPatch() {
-		head.Spec.Conversion = &api.CustomResourceConversion{Strategy: api.WebhookConverter}
-	}
+	addPatchedConversion(&head, d.item)
 	head.Spec.Versions = slices.Clone(first.Spec.Versions)
 	for i := range head.Spec.Versions {
 		head.Spec.Versions[i].Schema = nil
@@ -221,6 +219,19 @@ func (d *definition) newBase() (*crd.Definition, error) {
 		return d.hub()
 	}, crd.Options{Semantics: schema.Kubernetes, IgnoreRules: true})
 	return base, base.Load()
+}
+
+// addPatchedConversion gives a CRD the conversion webhook that a kustomization adds to it, if it has
+// several versions and no webhook of its own. Its address does not matter: nobody calls it.
+func addPatchedConversion(hub *api.CustomResourceDefinition, item func() *input.Item) {
+	c := hub.Spec.Conversion
+	if len(hub.Spec.Versions) < 2 || c != nil && c.Strategy != api.NoneConverter || !item().ConvertedByPatch() {
+		return
+	}
+	hub.Spec.Conversion = &api.CustomResourceConversion{Strategy: api.WebhookConverter, Webhook: &api.WebhookConversion{
+		ClientConfig:             &api.WebhookClientConfig{Service: &api.ServiceReference{Namespace: "system", Name: "webhook-service"}},
+		ConversionReviewVersions: []string{"v1"},
+	}}
 }
 
 // load returns the CRD, and reads it again if it is not in memory.

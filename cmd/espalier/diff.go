@@ -143,7 +143,7 @@ func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 	var sides []input.Flags
 	var base *baseDiff
 	if o.base != "" {
-		if base, err = a.newBaseDiff(ctx, o, args); err != nil {
+		if base, err = a.newBaseDiff(ctx, o.base, o.objects, args); err != nil {
 			return err
 		}
 	} else {

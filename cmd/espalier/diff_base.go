@@ -22,13 +22,13 @@ type baseDiff struct {
 
 // newBaseDiff prepares a comparison of the files and directories that the arguments name, or of
 // everything below the current directory.
-func (a *app) newBaseDiff(ctx context.Context, o diffOptions, args []string) (b *baseDiff, err error) {
-	b = &baseDiff{a: a, rev: o.base, flags: o.objects.With(args...)}
+func (a *app) newBaseDiff(ctx context.Context, rev string, flags input.Flags, args []string) (b *baseDiff, err error) {
+	b = &baseDiff{a: a, rev: rev, flags: flags.With(args...)}
 	// Other files may be templates, or not Kubernetes' at all.
 	if b.flags.Keep = input.Definitions; len(args) == 0 {
 		b.flags.Paths, b.flags.Recursive = []string{"."}, true
 	}
-	if b.base, err = a.openBase(ctx, o.base, b.flags.Paths); err != nil {
+	if b.base, err = a.openBase(ctx, rev, b.flags.Paths); err != nil {
 		return nil, err
 	}
 	b.old, b.new, err = b.base.sides(ctx, b.flags)

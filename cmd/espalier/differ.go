@@ -35,6 +35,7 @@ func newDiffSide(d *definition) (*diffSide, error) {
 	if err != nil {
 		return nil, err
 	}
+	addPatchedConversion(decoded, d.item)
 	return &diffSide{item: d.item(), crd: decoded, beta: d.isV1beta1()}, nil
 }
 

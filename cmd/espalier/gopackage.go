@@ -2,36 +2,16 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
-
-	"github.com/spf13/cobra"
 )
 
 // importPathPattern matches import paths of Go.
 var importPathPattern = regexp.MustCompile(`^[A-Za-z0-9_~.-]+(/[A-Za-z0-9_~+.-]+)*$`)
-
-// importPath returns the import path of the output directory for a target, or "" if it has none:
-// that of --go-package or, without the flag, that in the Go module of the directory.
-func (o *generateOptions) importPath(c *cobra.Command, target generateTarget) (string, error) {
-	given := c.Flags().Changed("go-package")
-	switch {
-	case target.name != protoTarget && given:
-		return "", usageError(c, fmt.Errorf("--go-package needs the target %s", protoTarget))
-	case target.name != protoTarget, given && o.goPackage == "":
-		return "", nil
-	case !given:
-		return moduleImportPath(o.output)
-	case !importPathPattern.MatchString(o.goPackage):
-		return "", fmt.Errorf("--go-package=%s: must be an import path, such as example.com/project/proto", o.goPackage)
-	}
-	return o.goPackage, nil
-}
 
 // moduleImportPath returns the import path of a directory in a Go module, or "" if it is in none.
 // The directory need not exist.

@@ -314,3 +314,24 @@ func (o *oldObjects) problem() *input.Problem {
 	return &input.Problem{Rule: ruleNoOldObject, File: strings.Join(o.paths, ", "),
 		Message: "--old matches none of the objects: an old object has the same group, kind, namespace and name"}
 }
+
+// fromCluster reports whether the flags name a cluster.
+func (o *validateOptions) fromCluster(c *cobra.Command) bool {
+	return o.oldFromCluster || len(o.source.named(c)) > 0
+}
+
+// checkSource returns an error if the flags do not say where the objects are.
+func (o *validateOptions) checkSource(c *cobra.Command) error {
+	paths, cluster := len(o.objects.Paths) > 0, o.fromCluster(c)
+	switch {
+	case !paths && !cluster:
+		return needsPath(c)
+	case o.oldFromCluster && len(o.old.Paths) > 0:
+		return usageError(c, errors.New("--old and --old-from-cluster exclude each other"))
+	case !paths && (o.oldFromCluster || len(o.old.Paths) > 0):
+		return usageError(c, errors.New("--old and --old-from-cluster need PATH: objects of the cluster are not updated"))
+	case len(o.source.namespaces) > 0 && (paths || !cluster):
+		return usageError(c, errors.New("--namespace selects objects of a cluster: use it with --from-cluster and without PATH"))
+	}
+	return nil
+}

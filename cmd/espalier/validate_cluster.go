@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -20,27 +19,6 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/kinds"
 )
-
-// fromCluster reports whether the flags name a cluster.
-func (o *validateOptions) fromCluster(c *cobra.Command) bool {
-	return o.oldFromCluster || len(o.source.named(c)) > 0
-}
-
-// checkSource returns an error if the flags do not say where the objects are.
-func (o *validateOptions) checkSource(c *cobra.Command) error {
-	paths, cluster := len(o.objects.Paths) > 0, o.fromCluster(c)
-	switch {
-	case !paths && !cluster:
-		return needsPath(c)
-	case o.oldFromCluster && len(o.old.Paths) > 0:
-		return usageError(c, errors.New("--old and --old-from-cluster exclude each other"))
-	case !paths && (o.oldFromCluster || len(o.old.Paths) > 0):
-		return usageError(c, errors.New("--old and --old-from-cluster need PATH: objects of the cluster are not updated"))
-	case len(o.source.namespaces) > 0 && (paths || !cluster):
-		return usageError(c, errors.New("--namespace selects objects of a cluster: use it with --from-cluster and without PATH"))
-	}
-	return nil
-}
 
 // servedDefinitions returns a function that reads the CRDs of a cluster, or nil if there is none.
 func (a *app) servedDefinitions(ctx context.Context, src source.Finder) func() ([]*definition, error) {

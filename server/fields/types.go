@@ -88,7 +88,13 @@ func (t *Types) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOptions) 
 	case *autoscalingv1.Scale:
 		return t.scale().FromStructured(obj, o...)
 	}
-	return nil, fmt.Errorf("%T has no types of fields", obj)
+	// CRDs are Go types, as they are stored.
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	v, ok := t.version(gvk.GroupVersion().String())
+	if !ok {
+		return nil, runtime.NewNotRegisteredErrForKind("resources", gvk)
+	}
+	return v.FromStructured(obj, o...)
 }
 
 // TypedToObject returns an object without its type.
