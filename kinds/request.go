@@ -57,16 +57,24 @@ func (r *Request) Compare() Comparison { return r.offline.Compare(r.Kind, r.Sour
 // Replace sets the object that is replaced, in JSON. It gives both objects the metadata that a
 // server sets, as far as they lack it: files often do.
 func (r *Request) Replace(source []byte) error {
+	_, err := r.replace(source)
+	return err
+}
+
+// replace does what Replace does, and reports whether the old object comes from a server: it has a
+// UID.
+func (r *Request) replace(source []byte) (stored bool, _ error) {
 	gvk, err := kindOf(source)
 	if err != nil {
-		return err
+		return false, err
 	}
 	old, _, err := r.offline.Decode(gvk, source)
 	if err != nil {
-		return err
+		return false, err
 	}
 	obj, namespaced := r.Object, ByKind(gvk).Namespaced
-	if old.GetUID() == "" {
+	stored = old.GetUID() != ""
+	if !stored {
 		old.SetUID(obj.GetUID())
 	}
 	if old.GetUID() == "" {
@@ -94,7 +102,7 @@ func (r *Request) Replace(source []byte) error {
 		old.SetName(name)
 	}
 	r.old = old
-	return nil
+	return stored, nil
 }
 
 // Write does what the API server does before it stores the object. It returns the warnings and the

@@ -26,8 +26,9 @@ func ForKinds(cel admissionregistration.CEL) *KindChecker {
 	return &KindChecker{kinds.NewAdmission(cel).Offline}
 }
 
-// Check is like [Checker.Check], with the old object in JSON. Objects that the API server does not
-// store, such as reviews, are only decoded.
+// Check is like [Checker.Check], with the old object in JSON. An object without a UID is applied, as
+// by kubectl: it keeps what the server has generated for the old one. Objects that the API server
+// does not store, such as reviews, are only decoded.
 func (c *KindChecker) Check(_ context.Context, source, old []byte, fields FieldValidation) []analysis.Finding {
 	findings, err := c.check(source, old, fields)
 	if err != nil {
@@ -48,7 +49,7 @@ func (c *KindChecker) check(source, old []byte, fields FieldValidation) (finding
 		return findings, nil
 	}
 	if old != nil {
-		if err := r.Replace(old); err != nil {
+		if err := r.Apply(old); err != nil {
 			return findings, fmt.Errorf("cannot decode the old object: %w", err)
 		}
 	}
@@ -61,8 +62,12 @@ func (c *KindChecker) check(source, old []byte, fields FieldValidation) (finding
 	for _, text := range warnings {
 		findings = append(findings, warningFinding(text, tree))
 	}
+	reported := map[string]bool{} // some rules of updates repeat others
 	for _, e := range errs {
-		findings = append(findings, errorFinding(e, tree))
+		if text := e.Error(); !reported[text] {
+			reported[text] = true
+			findings = append(findings, errorFinding(e, tree))
+		}
 	}
 	if err != nil {
 		findings = append(findings, analysis.Finding{Rule: RuleInvalid, Severity: analysis.Error, Message: err.Error()})

@@ -52,7 +52,9 @@ its objects count as created.
 Kubernetes' own kinds, such as Deployments and Services, need no CRD and no download: their
 rules are those of Kubernetes ` + kubernetesLevel + `. What depends on a cluster is not checked: admission
 plugins, quotas, IPs and ports that are taken. Versions that Kubernetes does not serve any
-more are errors. --skip-builtin-kinds skips these kinds.
+more are errors. --skip-builtin-kinds skips these kinds. An update of one of them is checked
+as if it were applied: a manifest keeps what the server has generated for the old object,
+such as the selector of a Job.
 
 Pruned fields and duplicate fields are warnings. --field-validation=strict turns them
 into errors and --field-validation=ignore skips them, like kubectl's --validate. Warnings
