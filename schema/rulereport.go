@@ -68,7 +68,7 @@ type ParsedRule struct {
 }
 
 // RuleCase is a rule, and what is known about the values that it is evaluated on: the value
-// of one field. All other fields are unknown.
+// of the field at Path, if there is one, and those of Fields. All other fields are unknown.
 type RuleCase struct {
 	Rule api.ValidationRule
 	// Schema is the schema of the rule. IsResource reports whether it describes a resource.
@@ -80,6 +80,9 @@ type RuleCase struct {
 	// Value is the value of the field, unless the field is absent.
 	Value  any
 	Absent bool
+	// Fields has the values of fields of the object that the rule is evaluated on. Those of
+	// absent fields are nil.
+	Fields map[string]any
 }
 
 // Rules returns the rules of all schemas.

@@ -33,6 +33,7 @@ type comparer struct {
 	// them that is not a number of replicas, if any.
 	scaled   []schema.SchemaPath
 	selector schema.SchemaPath
+	siblings siblings
 }
 
 func newComparer(ctx context.Context, o Options) *comparer {
@@ -535,7 +536,7 @@ func (c *comparer) conditions(p place, o, n side) {
 		c.emitAltering(p, alters, k.name, k.name, fmt.Sprintf("%s %s → %s", k.name, show(was), show(is)), effects...).of(was, is)
 	}
 	c.junctors(p, o, n)
-	c.validations(p, o.node.XValidations, n.node.XValidations)
+	c.validations(p, o, n)
 }
 
 // widened returns the effect of values that an enum did not have.

@@ -53,7 +53,8 @@ func (p *ruleParser) isTransition(r api.ValidationRule) bool {
 func onCreate(r api.ValidationRule) bool { return r.OptionalOldSelf != nil && *r.OptionalOldSelf }
 
 // validations compares the rules of a schema.
-func (c *comparer) validations(p place, o, n []api.ValidationRule) {
+func (c *comparer) validations(p place, was, is side) {
+	o, n := was.node.XValidations, is.node.XValidations
 	for i, r := range n {
 		keyword := fmt.Sprintf("x-kubernetes-validations/%d", i)
 		j := slices.IndexFunc(o, c.rules.isSame(r))
@@ -63,6 +64,8 @@ func (c *comparer) validations(p place, o, n []api.ValidationRule) {
 		case j < 0 && c.rules.isTransition(r):
 			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule),
 				at(Clients, p.path, "updates that violate it are rejected; stored objects stay valid")).of(r.Rule)
+		case j < 0 && c.holdsWithoutAdded(p, was, is, r):
+			c.emit(p, "rule-added", keyword, "rule added that holds as long as the new fields are not set: "+show(r.Rule)).of(r.Rule)
 		case j < 0:
 			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule), tightened(p.path, "")...).of(r.Rule)
 		case reflect.DeepEqual(o[j], r):

@@ -12,6 +12,7 @@ import (
 // schemas compares the schemas of a version that both CRDs have.
 func (d *definitions) schemas(o, n *crd.Version, i, j int) {
 	c := d.comparer(o, n, i, j)
+	c.siblings = siblingsOf(o.Definition(), n.Definition(), n.Name())
 	if d.legacy(c) {
 		return
 	}
@@ -25,6 +26,7 @@ func (d *definitions) across(from, to *crd.Version, prefix string) {
 	i := indexOf(from)
 	c := d.comparer(from, to, i, indexOf(to))
 	c.oldAll = c.newAll
+	c.siblings.unsure = true
 	c.roots(from.Structural(), to.Structural())
 	for _, ch := range c.changes {
 		if ch.Class() > Clients {

@@ -99,12 +99,10 @@ func partial(v *view, c schema.RuleCase) (self map[string]any, unknown []*cel.At
 		}
 		unknown = append(unknown, p.QualString(name))
 	}
-	for i, name := range c.Path {
-		if v.prop(name) == nil || v.additional != nil {
-			return nil, nil, false
-		}
+	// forget makes all fields of the object unknown but those that isKnown.
+	forget := func(isKnown func(name string) bool) {
 		for other := range v.props {
-			if other == name {
+			if isKnown(other) {
 				continue
 			}
 			// A rule can also quote the name.
@@ -115,6 +113,27 @@ func partial(v *view, c schema.RuleCase) (self map[string]any, unknown []*cel.At
 		}
 		// The object as a whole is not known either. No field has this name.
 		pattern("")
+	}
+	for name, value := range c.Fields {
+		if v.prop(name) == nil || v.additional != nil {
+			return nil, nil, false
+		}
+		if value != nil {
+			self[name] = value
+		}
+	}
+	if len(c.Path) == 0 {
+		forget(func(name string) bool { _, ok := c.Fields[name]; return ok })
+		return self, unknown, len(c.Fields) > 0
+	}
+	for i, name := range c.Path {
+		if v.prop(name) == nil || v.additional != nil {
+			return nil, nil, false
+		}
+		forget(func(other string) bool {
+			_, ok := c.Fields[other]
+			return other == name || ok && i == 0
+		})
 		if i == len(c.Path)-1 {
 			if !c.Absent {
 				at[name] = c.Value
@@ -132,5 +151,5 @@ func partial(v *view, c schema.RuleCase) (self map[string]any, unknown []*cel.At
 			return nil, nil, false
 		}
 	}
-	return self, unknown, len(c.Path) > 0
+	return self, unknown, true
 }

@@ -104,6 +104,28 @@ func TestHolds(t *testing.T) {
 			t.Errorf("%s with %v = %v, %t: got %t", tt.rule, tt.path, tt.value, tt.absent, got)
 		}
 	}
+	for _, tt := range []struct {
+		rule   string
+		path   []string
+		fields map[string]any
+		want   bool
+	}{
+		{"!has(self.a) || has(self.b)", nil, map[string]any{"a": nil}, true},
+		{"!has(self.a) && self.b == 'y'", nil, map[string]any{"a": nil, "b": "y"}, true},
+		{"!has(self.a) && self.b == 'y'", nil, map[string]any{"a": nil}, false},
+		{"!has(self.a__dash__b)", nil, map[string]any{"a-b": nil}, true},
+		{"self.__namespace__ == 'y'", nil, map[string]any{"namespace": "y"}, true},
+		{"self.o.d == 'y' && !has(self.o.e)", nil, map[string]any{"o": map[string]any{"d": "y"}}, true},
+		{"self.o.d == 'x' && self.b == 'y'", []string{"o", "d"}, map[string]any{"b": "y"}, true},
+		{"self.o.d == 'x' && self.a == 'y'", []string{"o", "d"}, map[string]any{"b": "y"}, false},
+		{"self == self", nil, map[string]any{"a": nil}, false},
+		{"true", nil, map[string]any{"unknown": nil}, false},
+	} {
+		c := schema.RuleCase{Rule: api.ValidationRule{Rule: tt.rule}, Schema: s, Path: tt.path, Value: "x", Fields: tt.fields}
+		if got := rules.Holds(c); got != tt.want {
+			t.Errorf("%s with %v, %v: got %t", tt.rule, tt.path, tt.fields, got)
+		}
+	}
 	if rules.Holds(schema.RuleCase{Rule: api.ValidationRule{Rule: "!oldSelf.hasValue()", OptionalOldSelf: &optional}, Schema: s, Path: []string{"a"}, Absent: true}) {
 		t.Error("a rule with an optional oldSelf holds")
 	}
