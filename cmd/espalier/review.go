@@ -40,9 +40,10 @@ does, and reports in three sections what the change does:
                      not have
 
 What was wrong before is not reported. DIR is the working directory by default, with all
-directories below it, and is read as a source repository (--skip-other-files). Changes that are not committed count, and so do untracked files, except
-ignored ones. Objects are matched by group, kind, namespace and name, so that files can be
-renamed and objects can be moved. Comments and indentation are no changes of objects.
+directories below it, and is read as a source repository (--skip-other-files). Changes that
+are not committed count, and so do untracked files, except ignored ones. Objects are matched
+by group, kind, namespace and name, so that files can be renamed and objects can be moved.
+Comments and indentation are no changes of objects.
 
 CRDs come from DIR and from --crd, which takes precedence. Objects without a CRD
 are skipped unless --ignore-missing-crds=false is set. Files that cannot be read at the merge

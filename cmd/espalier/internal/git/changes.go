@@ -31,7 +31,7 @@ func (r *Repository) Changes(ctx context.Context, commit string) ([]Change, erro
 		return nil, fmt.Errorf("%s is a bare repository: it has no working tree", r.dir)
 	}
 	raw, err := r.run(ctx, nil, "diff-index", "-z", "--raw", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-relative",
-		"--ignore-submodules=none", "--end-of-options", commit, "--")
+		"--ignore-submodules=dirty", "--end-of-options", commit, "--")
 	if err != nil {
 		return nil, err
 	}

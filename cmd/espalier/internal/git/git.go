@@ -149,9 +149,17 @@ func (r *Repository) Resolve(ctx context.Context, rev string) (commit string, er
 	return o.id, o.Close()
 }
 
-// Short returns an abbreviation of the ID of a commit.
+// Short returns an abbreviation of the ID of a commit that stands for it. A tag or branch of the
+// same name would take precedence over an abbreviated ID: it is not abbreviated then.
 func (r *Repository) Short(ctx context.Context, commit string) (string, error) {
-	return r.line(ctx, "rev-parse", "--short=12", "--verify", commit)
+	short, err := r.line(ctx, "rev-parse", "--short=12", "--verify", commit)
+	if err != nil {
+		return "", err
+	}
+	if named, err := r.Resolve(ctx, short); err != nil || named != commit {
+		return commit, nil
+	}
+	return short, nil
 }
 
 // MergeBase returns the ID of the best common ancestor of a revision and HEAD.

@@ -319,6 +319,10 @@ func TestMergeBase(t *testing.T) {
 	if short, err := r.Short(t.Context(), main); err != nil || short != main[:12] {
 		t.Errorf("got %s and %v", short, err)
 	}
+	s.git("r", "tag", main[:12], base)
+	if short, err := r.Short(t.Context(), main); err != nil || short != main {
+		t.Errorf("with a tag that has the name of the abbreviation: got %s and %v", short, err)
+	}
 	s.git("r", "checkout", "-q", "--orphan", "other")
 	_, err := r.MergeBase(t.Context(), "main")
 	expect(t, "a branch without commits", err, "HEAD has no commit")

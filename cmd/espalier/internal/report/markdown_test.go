@@ -17,3 +17,12 @@ func TestMarkdownText(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// TestTextEscapes makes sure that no line of text begins with a part of a file name: a line that
+// begins with :: is a command of GitHub.
+func TestTextEscapes(t *testing.T) {
+	out, _ := write(t, Options{Outputs: []string{"text"}}, Finding{File: "a\n::error::b", Finding: analysis.Finding{Message: "m"}})
+	if strings.Contains(out, "\n::") {
+		t.Errorf("%q", out)
+	}
+}

@@ -70,7 +70,7 @@ func (t *textFormat) finding(f *Finding) error {
 	}
 	t.count++
 	if at := f.Location().Position(); at != "" {
-		fmt.Fprintf(t.w, "%s ", t.paint(bold, at+":"))
+		fmt.Fprintf(t.w, "%s ", t.paint(bold, printable(at)+":"))
 	}
 	fmt.Fprintf(t.w, "%s ", t.paint(severityColor(f.Severity), string(f.Severity)+":"))
 	if f.Path != "" {
