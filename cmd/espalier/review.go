@@ -32,7 +32,7 @@ func newReviewCommand(a *app) *cobra.Command {
 does, and reports in three sections what the change does:
 
   CRD changes        each change of a CRD with its verdict, as in espalier diff, and the
-                     objects of the repository that it affects
+                     objects of the repository that it affects, as they were before
   Manifests          objects that are now wrong: created and updated ones as in espalier
                      validate --base, and unchanged ones that a change of a CRD makes
                      invalid, or whose CRD was removed

@@ -268,10 +268,11 @@ func (rv *reviewer) check(files input.Flags) error {
 	if err != nil {
 		return err
 	}
-	changed := map[itemKey]bool{}
+	// changed has the objects before the change, nil for those that were created.
+	changed := map[itemKey]*input.Item{}
 	for _, d := range found {
 		for _, o := range d.objects {
-			changed[keyOf(o.item)] = true
+			changed[keyOf(o.item)], _ = update.before(o.item)
 			rv.manifests = append(rv.manifests, o)
 		}
 	}
@@ -286,7 +287,7 @@ func (rv *reviewer) check(files input.Flags) error {
 				continue
 			}
 			o := objectResult{item: it}
-			if !changed[keyOf(it)] {
+			if _, ok := changed[keyOf(it)]; !ok {
 				rv.addNew(&o, kinds)
 			}
 			out.objects = append(out.objects, o)
@@ -298,12 +299,12 @@ func (rv *reviewer) check(files input.Flags) error {
 			if o.failed != nil {
 				return o.failed
 			}
-			// The old CRD can have no objects of a version that it lacks.
-			if c := rv.differ.byKind[lookup.KindOf(o.item)]; c != nil && c.hadVersion(o.item) {
-				rv.differ.tried = true
-				if err := rv.differ.try(rv.ctx, o.item, substituted(o.item, rv.validator.variables)); err != nil {
-					return err
-				}
+			was, ok := changed[keyOf(o.item)]
+			if !ok {
+				was = o.item
+			}
+			if err := rv.try(o.item, was); err != nil {
+				return err
 			}
 			if len(o.findings) > 0 {
 				rv.manifests = append(rv.manifests, o)
@@ -312,6 +313,17 @@ func (rv *reviewer) check(files input.Flags) error {
 		return nil
 	}
 	return input.Parallel(rv.ctx, strings.NewReader(""), files, work, emit, func(input.Problem) {})
+}
+
+// try applies both CRDs to an object as it was before the change: the old CRD has never seen another
+// one. was is nil for an object that was created.
+func (rv *reviewer) try(it, was *input.Item) error {
+	// The old CRD can have no objects of a version that it lacks.
+	if c := rv.differ.byKind[lookup.KindOf(it)]; was == nil || c == nil || !c.hadVersion(was) {
+		return nil
+	}
+	rv.differ.tried = true
+	return rv.differ.try(rv.ctx, it, substituted(was, rv.validator.variables))
 }
 
 // hadVersion reports whether the old CRD has the version of an object.
