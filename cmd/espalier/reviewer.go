@@ -256,7 +256,7 @@ func keyOf(it *input.Item) itemKey { return itemKey{it.File, it.Line(), it.Base}
 func (rv *reviewer) check(files input.Flags) error {
 	kinds := rv.kinds()
 	update := rv.validator
-	update.definitions, update.before = rv.now, beforeChange(rv.set)
+	update.definitions, update.before, update.unconverted = rv.now, beforeChange(rv.set), true
 	found, err := changes.Parallel(rv.ctx, rv.set, func(items []*input.Item) documentResult {
 		items = slices.DeleteFunc(slices.Clone(items), isDefinition)
 		out := update.items(items)

@@ -47,7 +47,8 @@ a created object as a create, an updated one as an update of the old one, and ne
 nor unchanged objects. Changes that are not committed count, and so do untracked files, except
 ignored ones. Objects are matched by group, kind, namespace and name, so that files can be
 renamed and objects can be moved. A file that cannot be read at the merge base is a warning:
-its objects count as created.
+its objects count as created, and so does an object that moves to another version of a CRD with
+a conversion webhook.
 
 Kubernetes' own kinds, such as Deployments and Services, need no CRD and no download: their
 rules are those of Kubernetes ` + kubernetesLevel + `. What depends on a cluster is not checked: admission
@@ -254,7 +255,7 @@ func (a *app) validateChanges(ctx context.Context, o validateOptions, v *validat
 	if err != nil {
 		return err
 	}
-	v.before = beforeChange(set)
+	v.before, v.unconverted = beforeChange(set), true
 	found, err := changes.Parallel(ctx, set, v.items)
 	if err != nil {
 		return err

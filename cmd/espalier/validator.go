@@ -112,6 +112,9 @@ type validator struct {
 	// before returns the object before an update, or nil and possibly a warning if the object is
 	// created. It is nil if all objects are created.
 	before func(*input.Item) (*input.Item, []analysis.Finding)
+	// unconverted is set if an object counts as created when a webhook would have to convert the one
+	// before the update to its version.
+	unconverted bool
 }
 
 // document validates the objects of a document.
@@ -180,7 +183,9 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 				return []analysis.Finding{{Rule: object.RuleDecode, Severity: analysis.Error,
 					Message: fmt.Sprintf("cannot read the old object in %s: %v", old.File, err)}}
 			}
-			before, _ = value.(schema.Object)
+			if before, _ = value.(schema.Object); v.unconverted && !checker.Converts(before, src) {
+				before = nil
+			}
 		}
 		return checker.Check(v.ctx, src, before, v.fields)
 	})...)
