@@ -29,6 +29,8 @@ type Missing struct {
 	// Unrelated is set if the object has nothing to do with the CRDs and the built-in kinds: no
 	// CRD has its group, and it is no misspelling of one.
 	Unrelated bool
+	// Undefined is set if other kinds of its group have CRDs, and its kind is no misspelling of one.
+	Undefined bool
 	// misspelled is set if the name of the field is wrong and not its value.
 	misspelled bool
 }
@@ -67,6 +69,7 @@ func (x *Index[D]) missing(o Object, gk runtimeschema.GroupKind, version string)
 		if meant := nearest.Name(gk.Kind, slices.Values(known)); meant != "" {
 			e.Message += nearest.DidYouMean(meant)
 		} else {
+			e.Undefined = true
 			e.Remedy = "add it with --crd (the CRDs of its group define " + nearest.First(known, 5) + ")"
 		}
 		return e

@@ -184,7 +184,9 @@ func needsPath(c *cobra.Command) error {
 // skipFlags are the flags that skip objects.
 type skipFlags struct {
 	missing, builtin bool
-	kinds            []string
+	// undefined is set if missing applies to kinds whose group has other CRDs, too.
+	undefined bool
+	kinds     []string
 }
 
 // addSkipFlags adds --ignore-missing-crds, --skip-builtin-kinds and --skip-kind.
@@ -236,7 +238,7 @@ func (f *skipFlags) byBuiltin() string {
 // byError returns why an object is skipped because its CRD is missing, or "".
 func (f *skipFlags) byError(err error) string {
 	var missing *lookup.Missing
-	if f.missing && errors.As(err, &missing) && missing.Unrelated {
+	if f.missing && errors.As(err, &missing) && (missing.Unrelated || f.undefined && missing.Undefined) {
 		return missing.Message
 	}
 	return ""

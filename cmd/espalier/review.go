@@ -45,9 +45,9 @@ are not committed count, and so do untracked files, except ignored ones. Objects
 by group, kind, namespace and name, so that files can be renamed and objects can be moved.
 Comments and indentation are no changes of objects.
 
-CRDs come from DIR and from --crd, which takes precedence. Objects without a CRD
-are skipped unless --ignore-missing-crds=false is set. Files that cannot be read at the merge
-base are warnings: their objects count as created.
+CRDs come from DIR and from --crd, which takes precedence. Objects without a CRD are
+skipped unless --ignore-missing-crds=false is set, except those whose kind is misspelled. Files
+that cannot be read at the merge base are warnings: their objects count as created.
 
 The configuration of lint, validate and diff applies, and so do suppressions. With
 -o markdown, the report fits into the comment of a pull request.
@@ -82,6 +82,8 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	completeValues(c, "field-validation", "ignore", "warn", "strict")
 	addSkipFlags(c, &o.skip)
 	setDefault(c, "ignore-missing-crds", "true")
+	c.Flags().Lookup("ignore-missing-crds").Usage = "skip objects of kinds that no CRD has"
+	o.skip.undefined = true // repositories have kinds of their groups that are no resources
 	addBaselineFlags(c, &a.baselineFlags)
 	addReportFlags(c, &o.report)
 	addChangeFlags(c, &o.changeFlags)
