@@ -216,14 +216,13 @@ type changedKinds map[runtimeschema.GroupKind]string
 func (rv *reviewer) kinds() changedKinds {
 	all := changedKinds{}
 	for _, p := range rv.pairs {
-		if p.old != nil && p.new == nil {
-			all[p.old.kind] = p.name()
+		removed := ""
+		if p.new == nil {
+			removed = p.name()
 		}
-	}
-	for _, p := range rv.pairs {
 		for _, d := range []*definition{p.old, p.new} {
 			if d != nil {
-				all[d.kind] = all[d.kind]
+				all[d.kind] = cmp.Or(removed, all[d.kind])
 			}
 		}
 	}
