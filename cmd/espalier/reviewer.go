@@ -22,6 +22,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/suppress"
+	"espalier.dev/internal/jsonx"
 )
 
 // reviewer is one run of review.
@@ -147,13 +148,13 @@ func (rv *reviewer) compare() error {
 		return err
 	}
 	seen := map[string]*compared{}
-	sums := map[[2][sha256.Size]byte]bool{}
+	seenPairs := map[crdContents]bool{}
 	for _, p := range rv.pairs {
 		old, new := rv.side(p.old, true), rv.side(p.new, false)
-		if old == nil && p.old != nil || new == nil && p.new != nil || sums[p.sums()] || p.isCopy(all) {
+		if old == nil && p.old != nil || new == nil && p.new != nil || seenPairs[p.contents()] || p.isCopy(all) {
 			continue // copies of a CRD often change together
 		}
-		sums[p.sums()] = true
+		seenPairs[p.contents()] = true
 		n := len(rv.differ.compared)
 		rv.differ.compare(rv.ctx, old, new)
 		if len(rv.differ.compared) == n {
@@ -173,14 +174,28 @@ func (rv *reviewer) compare() error {
 	return nil
 }
 
-// sums returns the checksums of both CRDs.
-func (p *crdPair) sums() (sums [2][sha256.Size]byte) {
-	for i, d := range []*definition{p.old, p.new} {
-		if d != nil {
-			sums[i] = d.sum
-		}
+// crdContents has the checksums of the contents of the old and the new CRD, which are zero for one
+// that is missing.
+type crdContents struct{ old, new [sha256.Size]byte }
+
+// contents returns the checksums of the contents of both CRDs.
+func (p *crdPair) contents() crdContents { return crdContents{p.old.content(), p.new.content()} }
+
+// content returns a checksum of a CRD, which does not depend on the order of its fields: copies in
+// YAML and in JSON are equal.
+func (d *definition) content() (sum [sha256.Size]byte) {
+	if d == nil {
+		return sum
 	}
-	return sums
+	value, err := jsonx.Parse(d.item().JSON)
+	if err != nil {
+		return d.sum
+	}
+	text, err := jsonx.Append(nil, value)
+	if err != nil {
+		return d.sum
+	}
+	return sha256.Sum256(text)
 }
 
 // isCopy reports whether a CRD that was created or removed is one of several of that name.
