@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -436,10 +437,12 @@ func worst(findings []report.Finding) analysis.Severity {
 func (rv *reviewer) reportLint() error {
 	var olds, news [][]byte
 	var pairs []*crdPair
+	copies := map[crdContents]bool{}
 	for _, p := range rv.pairs {
-		if p.new == nil {
+		if p.new == nil || copies[p.contents()] {
 			continue
 		}
+		copies[p.contents()] = true
 		pairs, news = append(pairs, p), append(news, p.new.item().JSON)
 		if p.old != nil {
 			olds = append(olds, p.old.item().JSON)
@@ -470,8 +473,11 @@ func (rv *reviewer) reportLint() error {
 	return nil
 }
 
+// number matches the numbers in a message.
+var number = regexp.MustCompile(`[0-9]+`)
+
 // lintKey returns the key of a finding about a CRD. Versions have names, because another version
-// changes their indexes.
+// changes their indexes. Numbers do not count: a CRD that was too large before is not news.
 func lintKey(f *report.Finding) findingKey {
-	return findingKey{f.Rule, suppress.NameVersion(f.Path, f.Pointer, f.Doc), f.Message}
+	return findingKey{f.Rule, suppress.NameVersion(f.Path, f.Pointer, f.Doc), number.ReplaceAllString(f.Message, "0")}
 }
