@@ -1,6 +1,7 @@
 package input
 
 import (
+	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -86,7 +87,7 @@ func (r *reader) kustomization(in tree, dir string) kustomizationDir {
 		return k
 	}
 	for _, name := range kustomize.FileNames() {
-		if data := contentOf(in, in.join(dir, name)); data != nil {
+		if data, err := contentOf(in, in.join(dir, name)); err == nil {
 			k.Kustomization, _ = kustomize.Parse(data) // kustomize reports what is wrong with it
 			break
 		}
@@ -114,7 +115,8 @@ func (it *Item) ConvertedByPatch() bool {
 			for _, patch := range k.Patches {
 				text := patch.Text
 				if patch.Path != "" {
-					text = string(contentOf(it.in, it.in.join(dir, filepath.FromSlash(patch.Path))))
+					data, _ := contentOf(it.in, it.in.join(dir, filepath.FromSlash(patch.Path))) // kustomize reports it
+					text = string(data)
 				}
 				if patch.SetsWebhook(text, it.Name()) {
 					return true
@@ -128,18 +130,22 @@ func (it *Item) ConvertedByPatch() bool {
 	return false
 }
 
-// contentOf returns the content of a file, or nil if it cannot be read.
-func contentOf(in tree, path string) []byte {
+// contentOf returns the content of a file of kustomize. Like other documents it must not exceed a
+// limit.
+func contentOf(in tree, path string) ([]byte, error) {
 	open, err := in.open(path)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer open.Close()
-	data, err := io.ReadAll(open)
+	data, err := io.ReadAll(io.LimitReader(open, yamlx.DefaultMaxDocument+1))
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return data
+	if len(data) > yamlx.DefaultMaxDocument {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it is larger than %d MiB", yamlx.DefaultMaxDocument>>20)}
+	}
+	return data, nil
 }
 
 // kustomizationFile returns the name of the kustomization file in a directory, or "".
@@ -155,7 +161,12 @@ func kustomizationFile(entries []fs.DirEntry) string {
 // build reads what the kustomization of a directory builds. What the directory contains is not read
 // in addition.
 func (r *reader) build(in tree, dir, name string) error {
-	if kustomize.IsComponent(contentOf(in, in.join(dir, name))) {
+	if data, err := contentOf(in, in.join(dir, name)); err != nil {
+		if r.ctx.Err() == nil {
+			r.fail(in.join(dir, name), Unreadable, "cannot read: %v", Reason(err))
+		}
+		return r.ctx.Err()
+	} else if kustomize.IsComponent(data) {
 		r.flags.Skipped.Count(KustomizeFile)
 		return nil
 	}
@@ -163,7 +174,7 @@ func (r *reader) build(in tree, dir, name string) error {
 		r.fail(dir, Unreadable, "cannot build the kustomization: a revision of a Git repository has no files, check it out")
 		return nil
 	}
-	text, err := r.flags.Build.Build(r.ctx, dir)
+	text, err := r.flags.Build.Build(r.ctx, dir, func(path string) ([]byte, error) { return contentOf(in, path) })
 	if err != nil {
 		if r.ctx.Err() == nil {
 			r.fail(dir, Unreadable, "cannot build the kustomization: %v", err)

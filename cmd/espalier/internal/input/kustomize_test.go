@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"espalier.dev/cmd/espalier/internal/kustomize"
@@ -72,5 +73,33 @@ func TestBuildKustomize(t *testing.T) {
 	kinds, problems := readAll(t, Flags{Paths: []string{"repo"}, Recursive: true, Build: new(kustomize.Builder)})
 	if got := strings.Join(kinds, " "); got != "ConfigMap Secret Secret Plain" && got != "Secret ConfigMap Secret Plain" || len(problems) > 0 {
 		t.Errorf("got %s, %q", got, problems)
+	}
+}
+
+// TestBuildKustomizeFIFO builds kustomizations whose files would block.
+func TestBuildKustomizeFIFO(t *testing.T) {
+	t.Chdir(t.TempDir())
+	cwd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, map[string]string{
+		"a/object.yaml":        "kind: A\n",
+		"b/kustomization.yaml": "resources: [../a]\n",
+		"bin/kustomize":        "#!/bin/sh\necho kind: Built\n",
+	})
+	if err := os.Chmod("bin/kustomize", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo("a/kustomization.yaml", 0o644); err != nil {
+		t.Skip(err)
+	}
+	t.Setenv("PATH", filepath.Join(cwd, "bin"))
+	for _, network := range []bool{false, true} {
+		kinds, problems := readAll(t, Flags{Paths: []string{"a", "b"}, Build: &kustomize.Builder{Network: network}})
+		if len(kinds) > 0 || len(problems) != 2 || !strings.HasPrefix(problems[0], "a/kustomization.yaml: cannot read: it is a FIFO") ||
+			!strings.HasPrefix(problems[1], "b: cannot build the kustomization: ") || !strings.Contains(problems[1], "it is a FIFO") {
+			t.Errorf("got %q, %q", kinds, problems)
+		}
 	}
 }

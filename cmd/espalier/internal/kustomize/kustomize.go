@@ -1,6 +1,6 @@
 // Package kustomize reads kustomization files as far as other commands need them: which files of a
 // directory are objects and which are patches, configurations or inputs of generators, what would
-// be loaded from the network, and which patches apply to an object. [Build] runs a program that
+// be loaded from the network, and which patches apply to an object. [Builder] runs a program that
 // builds a kustomization.
 package kustomize
 
