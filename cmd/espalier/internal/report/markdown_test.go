@@ -1,6 +1,11 @@
 package report
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"espalier.dev/analysis"
+)
 
 func TestMarkdownText(t *testing.T) {
 	for text, want := range map[string]string{
