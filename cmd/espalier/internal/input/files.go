@@ -36,7 +36,7 @@ func (r *reader) path(path string, stdin io.Reader) error {
 		r.fail(path, Unreadable, "URLs are not supported: download the file, or pipe it to standard input with -f -")
 		return nil
 	}
-	in, below := tree(osTree{}), path
+	in, below := tree(r.flags.Git.files), path
 	if IsGit(path) {
 		found, name, err := r.flags.Git.find(r.flags.GitDir, path)
 		if err != nil {

@@ -66,12 +66,15 @@ type Repositories struct {
 	mu     sync.Mutex
 	opened map[string]*git.Repository
 	trees  map[string]*gitTree
+	// files are those of the file system.
+	files osTree
 }
 
 // NewRepositories returns repositories whose processes the context ends. It must not end before
 // the objects of the input are not needed anymore, some of which are read again.
 func NewRepositories(ctx context.Context) *Repositories {
-	return &Repositories{ctx: ctx, opened: map[string]*git.Repository{}, trees: map[string]*gitTree{}}
+	return &Repositories{ctx: ctx, opened: map[string]*git.Repository{}, trees: map[string]*gitTree{},
+		files: osTree{new(webhookPatches)}}
 }
 
 // Open returns the repository that contains a directory. It must not be closed: Close does that.
@@ -133,7 +136,7 @@ func (r *Repositories) find(dir, name string) (*gitTree, string, error) {
 // name it.
 func (r *Repositories) tree(name string) (tree, string, error) {
 	if !IsGit(name) {
-		return osTree{}, name, nil
+		return r.files, name, nil
 	}
 	return r.find("", name)
 }
@@ -225,6 +228,8 @@ type gitTree struct {
 	// prefix is git:REV:, with which all paths start.
 	prefix string
 	files  *git.Tree
+	// patches are those of this revision.
+	patches webhookPatches
 }
 
 func (t *gitTree) name(path string) string { return strings.TrimPrefix(path, t.prefix) }
@@ -275,6 +280,11 @@ func (t *gitTree) real(path string) string {
 	}
 	return path
 }
+
+// contains returns true: a revision has no files outside of its root.
+func (t *gitTree) contains(string, string) bool { return true }
+
+func (t *gitTree) webhookPatches() *webhookPatches { return &t.patches }
 
 func (t *gitTree) local(path string) string {
 	return filepath.Join(t.files.Repository().Root(), filepath.FromSlash(t.name(path)))

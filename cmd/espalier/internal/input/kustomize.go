@@ -1,12 +1,14 @@
 package input
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"espalier.dev/cmd/espalier/internal/kustomize"
 	"espalier.dev/internal/yamlx"
@@ -101,6 +103,15 @@ func (r *reader) kustomization(in tree, dir string) kustomizationDir {
 	return k
 }
 
+// webhookPatches holds the patches of the kustomizations of a tree that make webhooks convert the
+// objects of CRDs. It is safe for concurrent use.
+type webhookPatches struct {
+	mu sync.Mutex
+	// reader has the kustomizations.
+	reader reader
+	dirs   map[string][]*kustomize.WebhookPatch
+}
+
 // ConvertedByPatch reports whether a kustomization in the directory of the CRD, or above, patches it
 // so that a webhook converts its objects: the layout of kubebuilder has CRDs without their
 // conversion.
@@ -108,26 +119,51 @@ func (it *Item) ConvertedByPatch() bool {
 	if it.in == nil {
 		return false
 	}
-	var r reader
-	for _, dir := range it.in.parents(it.File) {
-		k := r.kustomization(it.in, dir)
-		if k.Kustomization != nil {
-			for _, patch := range k.Patches {
-				text := patch.Text
-				if patch.Path != "" {
-					data, _ := contentOf(it.in, it.in.join(dir, filepath.FromSlash(patch.Path))) // kustomize reports it
-					text = string(data)
-				}
-				if patch.SetsWebhook(text, it.Name()) {
-					return true
-				}
-			}
-		}
-		if k.root {
+	w := it.in.webhookPatches()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	above, root := it.in.parents(it.File), ""
+	for i, dir := range above {
+		if w.reader.kustomization(it.in, dir).root {
+			above, root = above[:i+1], dir
 			break
 		}
 	}
+	for _, dir := range above {
+		if slices.ContainsFunc(w.of(it.in, dir, cmp.Or(root, dir)), func(p *kustomize.WebhookPatch) bool { return p.Converts(it.Name()) }) {
+			return true
+		}
+	}
 	return false
+}
+
+// of returns the patches of the kustomization in a directory. Files outside of root are not read.
+func (w *webhookPatches) of(in tree, dir, root string) []*kustomize.WebhookPatch {
+	found, ok := w.dirs[dir]
+	if ok {
+		return found
+	}
+	if k := w.reader.kustomization(in, dir); k.Kustomization != nil {
+		for _, patch := range k.Patches {
+			text := patch.Text
+			if patch.Path != "" {
+				file := in.join(dir, filepath.FromSlash(patch.Path))
+				if !in.contains(root, file) {
+					continue
+				}
+				data, _ := contentOf(in, file) // kustomize reports it
+				text = string(data)
+			}
+			if p := patch.Webhook(text); p != nil {
+				found = append(found, p)
+			}
+		}
+	}
+	if w.dirs == nil {
+		w.dirs = map[string][]*kustomize.WebhookPatch{}
+	}
+	w.dirs[dir] = found
+	return found
 }
 
 // contentOf returns the content of a file of kustomize. Like other documents it must not exceed a

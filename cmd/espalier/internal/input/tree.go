@@ -22,6 +22,10 @@ type tree interface {
 	parents(path string) []string
 	// real returns the path without links, as far as it can be resolved: it identifies a file.
 	real(path string) string
+	// contains reports whether a path is below a directory, without links.
+	contains(dir, path string) bool
+	// webhookPatches returns the cache of patches.
+	webhookPatches() *webhookPatches
 	// local returns the path that the file has, or would have, in the file system.
 	local(path string) string
 }
@@ -47,12 +51,19 @@ func (c *content) skip(n int64) error {
 }
 
 // osTree is the file system.
-type osTree struct{}
+type osTree struct{ patches *webhookPatches }
 
 func (osTree) stat(path string) (fs.FileInfo, error)      { return os.Stat(path) }
 func (osTree) readDir(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
 func (osTree) join(dir, name string) string               { return filepath.Join(dir, name) }
 func (osTree) local(path string) string                   { return path }
+
+func (t osTree) webhookPatches() *webhookPatches { return t.patches }
+
+func (t osTree) contains(dir, path string) bool {
+	below, err := filepath.Rel(t.real(dir), t.real(path))
+	return err == nil && filepath.IsLocal(below)
+}
 
 func (osTree) open(path string) (*content, error) {
 	f, err := Open(path)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,7 +86,7 @@ func (b *Builder) run(ctx context.Context, dir string, read Reader) ([]byte, err
 		// What Remote has not recognized fails.
 		nowhere := "http://127.0.0.1:9"
 		command.Env = append(os.Environ(), "GIT_ALLOW_PROTOCOL=none", "HTTP_PROXY="+nowhere, "HTTPS_PROXY="+nowhere, "ALL_PROXY="+nowhere,
-			"http_proxy="+nowhere, "https_proxy="+nowhere)
+			"http_proxy="+nowhere, "https_proxy="+nowhere, "NO_PROXY=", "no_proxy=")
 	}
 	out := head{most: cmp.Or(b.maxOutput, maxOutput), full: stop}
 	failure := head{most: maxFailure, full: func() {}}
@@ -137,7 +138,11 @@ const maxDirectories = 10_000
 // Remote returns what the kustomization in a directory, and those that it includes, would load from
 // the network, sorted. Kustomize looks there also for what does not exist. Remote returns an error
 // if a kustomization cannot be read.
-func Remote(ctx context.Context, dir string, read Reader) (all []string, err error) {
+func Remote(ctx context.Context, dir string, read Reader) ([]string, error) {
+	return remote(ctx, dir, read, maxDirectories)
+}
+
+func remote(ctx context.Context, dir string, read Reader, most int) (all []string, err error) {
 	// Kustomize resolves links before it looks for what a kustomization names. A directory can have
 	// any number of paths.
 	root, err := filepath.EvalSymlinks(dir)
@@ -157,14 +162,28 @@ func Remote(ctx context.Context, dir string, read Reader) (all []string, err err
 			continue
 		}
 		all = append(all, k.Remote...)
-		for _, include := range k.Directories {
+		directories := k.Directories
+		for _, file := range slices.Sorted(maps.Keys(k.files)) {
+			info, err := os.Stat(filepath.Join(queue[0], filepath.FromSlash(file)))
+			switch role := k.files[file]; {
+			case err != nil || info.Mode().IsRegular():
+			case !info.IsDir():
+				return nil, fmt.Errorf("%s is not a regular file", file) // kustomize would wait for it
+			case role == Resource || role == Configuration:
+				directories = append(directories, file)
+			}
+		}
+		for _, include := range directories {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			at, err := filepath.EvalSymlinks(filepath.Join(queue[0], filepath.FromSlash(include)))
 			switch {
 			case err != nil:
 				all = append(all, include)
 			case seen[at]:
-			case len(seen) == maxDirectories:
-				return nil, fmt.Errorf("it includes more than %d directories", maxDirectories)
+			case len(seen) == most:
+				return nil, fmt.Errorf("it includes more than %d directories", most)
 			default:
 				seen[at] = true
 				queue = append(queue, at)

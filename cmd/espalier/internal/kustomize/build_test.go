@@ -3,7 +3,6 @@ package kustomize
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,16 +59,16 @@ func TestRemoteLinks(t *testing.T) {
 func TestRemoteLimit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	var text strings.Builder
-	text.WriteString("resources:\n")
-	for i := range maxDirectories {
-		fmt.Fprintf(&text, "- d%d\n", i)
-		if err := os.Mkdir(filepath.Join(dir, fmt.Sprint("d", i)), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	write(t, dir, map[string]string{
+		"kustomization.yaml":     "resources: [a, b, a]\n",
+		"a/kustomization.yaml":   "resources: [c]\n",
+		"a/c/kustomization.yaml": "{}\n",
+		"b/kustomization.yaml":   "{}\n",
+	})
+	if _, err := remote(t.Context(), dir, os.ReadFile, 4); err != nil {
+		t.Error(err)
 	}
-	write(t, dir, map[string]string{"kustomization.yaml": text.String()})
-	if _, err := Remote(t.Context(), dir, os.ReadFile); err == nil || err.Error() != "it includes more than 10000 directories" {
+	if _, err := remote(t.Context(), dir, os.ReadFile, 3); err == nil || err.Error() != "it includes more than 3 directories" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -130,5 +129,40 @@ func TestBuildLimits(t *testing.T) {
 	}()
 	if _, err := build(ctx, "child"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the error of the context", err)
+	}
+}
+
+// TestRemoteNested finds what kustomizations load that others include in any way.
+func TestRemoteNested(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := map[string]string{"kustomization.yaml": "generators: [g]\ntransformers: [t, missing]\nvalidators: [v.yaml]\n" +
+		"components: [c]\nresources: [r.yaml, plain.yaml]\npatches: [{path: p.yaml}]\n", "plain.yaml": "kind: A\n"}
+	for _, name := range []string{"g", "t", "v.yaml", "c", "r.yaml", "p.yaml"} {
+		files[name+"/kustomization.yaml"] = "resources: ['https://example.com/" + name + "']\n"
+	}
+	write(t, dir, files)
+	got, err := Remote(t.Context(), dir, os.ReadFile)
+	want := "https://example.com/c https://example.com/g https://example.com/r.yaml https://example.com/t https://example.com/v.yaml missing"
+	if strings.Join(got, " ") != want || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestBuildEnvironment runs kustomize without the network, whatever the user excludes from proxies.
+func TestBuildEnvironment(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
+		"kustomization.yaml": "{}\n",
+		"bin/kustomize":      "#!/bin/sh\necho \"[$NO_PROXY] [$no_proxy] $https_proxy\"\n",
+	})
+	t.Setenv("PATH", filepath.Join(dir, "bin"))
+	t.Setenv("NO_PROXY", "*")
+	t.Setenv("no_proxy", "*")
+	for network, want := range map[bool]string{false: "[] [] http://127.0.0.1:9\n", true: "[*] [*] " + os.Getenv("https_proxy") + "\n"} {
+		b := &Builder{Network: network}
+		if got, err := b.Build(t.Context(), dir, os.ReadFile); string(got) != want || err != nil {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package kustomize
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -9,50 +10,74 @@ import (
 	"espalier.dev/api"
 )
 
-// SetsWebhook reports whether a patch with the given text makes a webhook convert the objects of
-// the CRD with this name.
-func (p PatchSource) SetsWebhook(text, name string) bool {
-	if !strings.Contains(text, "Webhook") || !p.selects(name) {
-		return false
+// WebhookPatch is a patch that makes webhooks convert the objects of CRDs.
+type WebhookPatch struct {
+	// pattern selects the names of CRDs, unless it is empty, and expression is the same, anchored.
+	pattern    string
+	expression *regexp.Regexp
+	// names are the CRDs that the patch names. It applies to all that the pattern selects if there
+	// are none.
+	names []string
+}
+
+// Webhook returns what a patch with the given text does to the conversion of CRDs, or nil if it
+// does not make a webhook convert their objects.
+func (p PatchSource) Webhook(text string) *WebhookPatch {
+	if !strings.Contains(text, "Webhook") || !selects(p.Target["kind"], api.Kind) || !selects(p.Target["group"], api.GroupName) ||
+		p.Target["labelSelector"] != "" || p.Target["annotationSelector"] != "" {
+		return nil
+	}
+	w := &WebhookPatch{pattern: p.Target["name"]}
+	var err error
+	if w.expression, err = anchored(w.pattern); err != nil {
+		return nil
 	}
 	for document := range strings.SplitSeq(text, "\n---") {
 		var value any
 		if yaml.Unmarshal([]byte(document), &value) != nil {
 			continue
 		}
-		if fields, ok := value.(map[string]any); ok && p.merges(fields, name) {
-			return true
-		}
-		for _, operation := range list(value) {
-			if p.Target != nil && operates(object(operation)) {
-				return true
-			}
+		fields, _ := value.(map[string]any)
+		merges := textOf(fields, "spec", "conversion", "strategy") == "Webhook"
+		switch {
+		case p.Target != nil && (merges || slices.ContainsFunc(list(value), func(operation any) bool { return operates(object(operation)) })):
+			return w
+		case p.Target == nil && merges && textOf(fields, "kind") == api.Kind:
+			w.names = append(w.names, textOf(fields, "metadata", "name"))
 		}
 	}
-	return false
+	if len(w.names) == 0 {
+		return nil
+	}
+	return w
 }
 
-// selects reports whether the target of the patch, if it has one, includes a CRD.
-func (p PatchSource) selects(name string) bool {
-	for field, want := range map[string]string{"kind": api.Kind, "group": api.GroupName, "name": name} {
-		pattern := p.Target[field]
-		if pattern == "" || pattern == want {
-			continue
-		}
-		// Kustomize reads the fields of a target as regular expressions.
-		if expression, err := regexp.Compile("^(?:" + pattern + ")$"); err != nil || !expression.MatchString(want) {
-			return false
-		}
+// Converts reports whether the patch applies to the CRD with this name.
+func (w *WebhookPatch) Converts(name string) bool {
+	if w.names != nil {
+		return slices.Contains(w.names, name)
 	}
-	return p.Target["labelSelector"] == "" && p.Target["annotationSelector"] == ""
+	return w.pattern == "" || w.expression.MatchString(name)
 }
 
-// merges reports whether a strategic merge patch sets the strategy of the CRD.
-func (p PatchSource) merges(fields map[string]any, name string) bool {
-	if p.Target == nil && (text(fields["kind"]) != api.Kind || text(object(fields["metadata"])["name"]) != name) {
-		return false
+// anchored compiles a field of a target, which kustomize reads as a regular expression.
+func anchored(pattern string) (*regexp.Regexp, error) { return regexp.Compile("^(?:" + pattern + ")$") }
+
+// selects reports whether a field of a target, if it is set, matches a value.
+func selects(pattern, value string) bool {
+	if pattern == "" {
+		return true
 	}
-	return text(object(object(fields["spec"])["conversion"])["strategy"]) == "Webhook"
+	expression, err := anchored(pattern)
+	return err == nil && expression.MatchString(value)
+}
+
+// textOf returns the text at a path, or "".
+func textOf(fields map[string]any, path ...string) string {
+	for _, name := range path[:len(path)-1] {
+		fields = object(fields[name])
+	}
+	return text(fields[path[len(path)-1]])
 }
 
 // operates reports whether an operation of a JSON patch sets the strategy of a CRD.

@@ -83,6 +83,10 @@ func Parse(data []byte) (*Kustomization, error) {
 				continue
 			}
 			k.use(text, Configuration)
+			// Plugins can be those that another kustomization builds.
+			if name != "configurations" && !hasExtension(text) && !isRemote(text) {
+				k.Directories = append(k.Directories, clean(text))
+			}
 		}
 	}
 	k.use(text(object(fields["openapi"])["path"]), Configuration)

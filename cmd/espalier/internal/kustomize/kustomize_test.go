@@ -53,7 +53,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", file, got, want)
 		}
 	}
-	if got := strings.Join(k.Directories, " "); got != "../base host.example.com old" {
+	if got := strings.Join(k.Directories, " "); got != "../base host.example.com old generators" {
 		t.Errorf("directories: %s", got)
 	}
 	want := "https://example.com/c.yaml github.com/owner/repo//dir?ref=v1 git@example.com:owner/repo.git" +
