@@ -13,7 +13,7 @@ import (
 	"espalier.dev/server/servertest"
 )
 
-// TestManagedFields checks that the fields of CRDs have managers, whoever writes them, and that
+// TestManagedFields checks that the fields of CRDs have managers, and that
 // another manager cannot take them over unnoticed.
 func TestManagedFields(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestManagedFields(t *testing.T) {
 	for _, m := range stored.ManagedFields {
 		var fields map[string]any
 		if m.Manager == "author" && m.Operation == metav1.ManagedFieldsOperationUpdate {
-			found = json.Unmarshal(m.FieldsV1.Raw, &fields) == nil && fields["f:spec"] != nil
+			found = json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) == nil && fields["f:spec"] != nil
 		}
 	}
 	if !found {

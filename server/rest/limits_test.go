@@ -541,7 +541,7 @@ func TestScaleUpdate(t *testing.T) {
 		}
 	}
 	owned := []metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
-		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:replicas":{}}}`)}}}
+		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`)}}
 	for version, want := range map[string]string{"": "4", "5": "5"} {
 		obj, err := update(map[string]string{"replicas": "x"}, owned, to(3, version))
 		if err != nil || obj == nil || obj.Labels["replicas"] != "xxx" || obj.ResourceVersion != want || len(obj.ManagedFields) != 1 || obj.ManagedFields[0].Manager != "m" {
@@ -562,7 +562,7 @@ func TestScaleUpdate(t *testing.T) {
 	if _, err := update(map[string]string{"replicas": "x"}, nil, func(*autoscalingv1.Scale) (runtime.Object, error) { return &corev1.Pod{}, nil }); !apierrors.IsBadRequest(err) || err.Error() != "wrong: *v1.Pod" {
 		t.Error(err)
 	}
-	broken := []metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`x`)}}}
+	broken := []metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`x`)}}
 	if _, err := update(map[string]string{"replicas": "x"}, broken, same); err == nil {
 		t.Error("managed fields that cannot be read are ignored")
 	}

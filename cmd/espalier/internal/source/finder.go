@@ -8,7 +8,7 @@ import (
 	"path"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -125,7 +125,7 @@ func (s *served) Object(ctx context.Context, resource runtimeschema.GroupVersion
 		o.Definition = name
 	}
 	for _, segment := range []string{namespace, name} {
-		if reasons := pathvalidation.IsValidPathSegmentName(segment); len(reasons) > 0 {
+		if reasons := content.IsPathSegmentName(segment); len(reasons) > 0 {
 			return o, &Failure{o, Vanished, fmt.Errorf("%q is not a name: it %s", segment, reasons[0])}
 		}
 	}
