@@ -232,6 +232,7 @@ func addPatchedConversion(hub *api.CustomResourceDefinition, item func() *input.
 		ClientConfig:             &api.WebhookClientConfig{Service: &api.ServiceReference{Namespace: "system", Name: "webhook-service"}},
 		ConversionReviewVersions: []string{"v1"},
 	}}
+	api.SetDefaults(hub)
 }
 
 // load returns the CRD, and reads it again if it is not in memory.
