@@ -462,6 +462,10 @@ func TestWritesLikeStock(t *testing.T) {
 				codes := map[int]int{}
 				for i := range steps {
 					r := generateWrite(rnd)
+					if semantics.DropsAppliedNulls() && r.contentType == "application/apply-patch+yaml" {
+						// k8s.io/apiserver rejects them. TestNulls is about them.
+						r.body = strings.NewReplacer(`"size":null`, `"size":1`, `"name":null`, `"name":"n"`).Replace(r.body)
+					}
 					own.send(r)
 					stock.send(r)
 					for again := 0; stock.code >= http.StatusBadRequest && own.code == stock.code && own.body != stock.body && again < 100; again++ {
