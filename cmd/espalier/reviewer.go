@@ -47,7 +47,10 @@ type reviewer struct {
 }
 
 // crdPair is a CRD before and after the change. One of them may be nil.
-type crdPair struct{ old, new *definition }
+type crdPair struct {
+	old, new *definition
+	contents crdContents
+}
 
 // definitionKey identifies a CRD in a file.
 type definitionKey struct {
@@ -99,6 +102,9 @@ func (rv *reviewer) pair() {
 		if isDefinition(it) {
 			rv.pairs = append(rv.pairs, &crdPair{old: newDefinition(it, rv.now.semantics)})
 		}
+	}
+	for _, p := range rv.pairs {
+		p.contents = crdContents{p.old.content(), p.new.content()}
 	}
 	slices.SortStableFunc(rv.pairs, func(a, b *crdPair) int { return strings.Compare(a.name(), b.name()) })
 }
@@ -152,10 +158,10 @@ func (rv *reviewer) compare() error {
 	seenPairs := map[crdContents]bool{}
 	for _, p := range rv.pairs {
 		old, new := rv.side(p.old, true), rv.side(p.new, false)
-		if old == nil && p.old != nil || new == nil && p.new != nil || seenPairs[p.contents()] || p.isCopy(all) {
+		if old == nil && p.old != nil || new == nil && p.new != nil || seenPairs[p.contents] || p.isCopy(all) {
 			continue // copies of a CRD often change together
 		}
-		seenPairs[p.contents()] = true
+		seenPairs[p.contents] = true
 		n := len(rv.differ.compared)
 		rv.differ.compare(rv.ctx, old, new)
 		if len(rv.differ.compared) == n {
@@ -178,9 +184,6 @@ func (rv *reviewer) compare() error {
 // crdContents has the checksums of the contents of the old and the new CRD, which are zero for one
 // that is missing.
 type crdContents struct{ old, new [sha256.Size]byte }
-
-// contents returns the checksums of the contents of both CRDs.
-func (p *crdPair) contents() crdContents { return crdContents{p.old.content(), p.new.content()} }
 
 // content returns a checksum of a CRD, which does not depend on the order of its fields: copies in
 // YAML and in JSON are equal.
@@ -439,10 +442,10 @@ func (rv *reviewer) reportLint() error {
 	var pairs []*crdPair
 	copies := map[crdContents]bool{}
 	for _, p := range rv.pairs {
-		if p.new == nil || copies[p.contents()] {
+		if p.new == nil || copies[p.contents] {
 			continue
 		}
-		copies[p.contents()] = true
+		copies[p.contents] = true
 		pairs, news = append(pairs, p), append(news, p.new.item().JSON)
 		if p.old != nil {
 			olds = append(olds, p.old.item().JSON)

@@ -1,6 +1,7 @@
 // Package git reads Git repositories with the git program. It uses plumbing commands, whose
 // output does not depend on the user's configuration, and changes nothing: no checkout, no
-// index, no network.
+// index, no network. As with git status, files that may have changed pass through the filters
+// that the configuration of the repository defines for them, such as that of Git LFS.
 package git
 
 import (
