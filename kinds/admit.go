@@ -90,7 +90,7 @@ func (a *Admission) Admit(_ context.Context, w espalier.KindRequest) (*espalier.
 		result.Violations = append(result.Violations, schema.Violation{Kind: schema.Builtin,
 			Path: path, Value: e.BadValue, Cause: e, Closest: -1})
 	}
-	withoutServer(w, given, old, result.Object)
+	WithoutServer(w, given, old, result.Object)
 	result.Changes = slices.DeleteFunc(result.Changes, func(c schema.Change) bool {
 		_, filled := c.Path.Find(result.Object)
 		return c.Kind == schema.NullDropped && filled
@@ -135,8 +135,8 @@ func metadata(obj schema.Object) map[string]any {
 	return meta
 }
 
-// withoutServer removes from a written object what only a server knows, and what Go fills in.
-func withoutServer(w espalier.KindRequest, given, old, written schema.Object) {
+// WithoutServer removes from a written object what only a server knows, and what Go fills in.
+func WithoutServer(w espalier.KindRequest, given, old, written schema.Object) {
 	meta := metadata(written)
 	remove := []string{"uid", "creationTimestamp", "name"}
 	if w.Old != nil {

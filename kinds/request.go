@@ -105,6 +105,9 @@ func (r *Request) replace(source []byte) (stored bool, _ error) {
 	return stored, nil
 }
 
+// Old returns the object that is replaced, or nil.
+func (r *Request) Old() kind.Object { return r.old }
+
 // Write does what the API server does before it stores the object. It returns the warnings and the
 // errors of validation. err is any other error of the API server.
 func (r *Request) Write(subresource string) (warnings []string, errs field.ErrorList, err error) {

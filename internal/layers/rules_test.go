@@ -41,7 +41,9 @@ func layers() []layer {
 		{dir: "kinds/schemas", on: []string{"kinds", "openapi"}},
 		// The store handles bytes and revisions, not schemas.
 		{dir: "store", on: []string{"internal"}},
-		{dir: "server", on: []string{".", "crd/cel", "kinds/cel", "kinds/schemas", "store", "server/keys", "server/rest"}},
+		{dir: "server", on: []string{".", "crd/cel", "kinds/cel", "kinds/schemas", "store", "policies", "server/rest"}},
+		// Admission policies, for the server and without one.
+		{dir: "policies", on: []string{"crd/cel", "kinds/cel", "server/fields", "server/keys"}},
 		// What the endpoints of all resources share knows none of them.
 		{dir: "server/rest", on: []string{"server/fields"}},
 		{dir: "server/fields", on: []string{"server/served"}},
@@ -65,7 +67,7 @@ func browser() (dirs, without []string) {
 func fences() []fence {
 	return []fence{
 		// It brings process-global state (feature gates, metrics, the CEL environment).
-		{path: "k8s.io/apiserver", by: []string{"server", "server/served", "server/fields", "server/rest", "schema/rules", "kinds/cel"}},
+		{path: "k8s.io/apiserver", by: []string{"server", "policies", "server/served", "server/fields", "server/rest", "schema/rules", "kinds/cel"}},
 		{path: "github.com/google/cel-go", by: []string{"schema/rules"}},
 		{path: "go.etcd.io", by: []string{"store", "server", "server/servertest"}},
 		// The reference implementation of what this module implements. Tests compare with it,

@@ -120,16 +120,3 @@ func newStored[T runtime.Object](d *Dynamic, resource string) *stored[T] {
 			return obj, nil
 		}}
 }
-
-// virtualResources are the resources that are never stored and that neither webhooks nor
-// policies may intercept: a wrong configuration would lock everybody out.
-func virtualResources() []runtimeschema.GroupResource {
-	return []runtimeschema.GroupResource{
-		{Group: "authentication.k8s.io", Resource: "selfsubjectreviews"},
-		{Group: "authentication.k8s.io", Resource: "tokenreviews"},
-		{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"},
-		{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"},
-		{Group: "authorization.k8s.io", Resource: "selfsubjectrulesreviews"},
-		{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"},
-	}
-}

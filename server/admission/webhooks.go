@@ -4,23 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"reflect"
 	"sync"
 	"sync/atomic"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/config"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/generic"
-	"k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
-	"k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"espalier.dev/schema/rules/bounds"
+	"espalier.dev/policies"
 )
 
 // mutatingWebhooks is the plugin MutatingAdmissionWebhook.
@@ -53,14 +48,13 @@ type webhooks[T any] struct {
 	*admission.Handler
 	configurations *stored[T]
 	// plugin makes the plugin with its part of the configuration file.
-	plugin func() (*generic.Webhook, error)
+	plugin func() (*policies.Webhooks, error)
 	file   []byte
 
 	mu sync.Mutex
-	// factory gives the plugin its configurations. base is the plugin that all states of the
-	// configurations share; it is made with the first configuration.
-	factory *factory
-	base    *generic.Webhook
+	// base is what all states of the configurations share; it is made with the first
+	// configuration.
+	base    *policies.Webhooks
 	current atomic.Pointer[webhookState[T]]
 }
 
@@ -70,64 +64,33 @@ type webhookState[T any] struct {
 	plugin *generic.Webhook
 }
 
-func newMutatingWebhooks(c *Config, n *namespaceReader,
+func newMutatingWebhooks(c *Config, n policies.Namespaces,
 	s *stored[*admissionregistrationv1.MutatingWebhookConfiguration]) *mutatingWebhooks {
-	return &mutatingWebhooks{newWebhooks(c, n, s, func(file io.Reader) (*generic.Webhook, error) {
-		p, err := mutating.NewMutatingWebhook(file)
-		if err != nil {
-			return nil, err
-		}
-		return p.Webhook, nil
-	})}
+	return &mutatingWebhooks{newWebhooks(c, n, s, policies.NewMutatingWebhooks)}
 }
 
-func newValidatingWebhooks(c *Config, n *namespaceReader,
+func newValidatingWebhooks(c *Config, n policies.Namespaces,
 	s *stored[*admissionregistrationv1.ValidatingWebhookConfiguration]) *validatingWebhooks {
-	return &validatingWebhooks{newWebhooks(c, n, s, func(file io.Reader) (*generic.Webhook, error) {
-		p, err := validating.NewValidatingAdmissionWebhook(file)
-		if err != nil {
-			return nil, err
-		}
-		return p.Webhook, nil
-	})}
+	return &validatingWebhooks{newWebhooks(c, n, s, policies.NewValidatingWebhooks)}
 }
 
-func newWebhooks[T any](c *Config, n *namespaceReader, s *stored[T], plugin func(file io.Reader) (*generic.Webhook, error)) *webhooks[T] {
-	w := &webhooks[T]{Handler: webhookOperations(), configurations: s, factory: &factory{namespaces: n.lister()}}
-	w.plugin = func() (*generic.Webhook, error) {
+func newWebhooks[T any](c *Config, n policies.Namespaces, s *stored[T],
+	plugin func(io.Reader, policies.Namespaces, authorizer.UnconditionalAuthorizer) (*policies.Webhooks, error)) *webhooks[T] {
+	w := &webhooks[T]{Handler: policies.WebhookOperations(), configurations: s}
+	w.plugin = func() (*policies.Webhooks, error) {
 		var file io.Reader
 		if len(w.file) > 0 {
 			file = bytes.NewReader(w.file)
 		}
-		p, err := plugin(file)
+		p, err := plugin(file, n, c.Authorizer)
 		if err != nil {
 			return nil, err
 		}
-		if err := boundConditions(p); err != nil {
-			return nil, err
-		}
-		p.SetAuthenticationInfoResolverWrapper(c.Guard)
-		p.SetServiceResolver(c.Services)
-		p.SetUnconditionalAuthorizer(c.Authorizer)
-		p.SetExternalKubeClientSet(n.client())
-		p.SetExternalKubeInformerFactory(w.factory)
-		p.SetExcludedAdmissionResources(virtualResources())
-		p.InspectFeatureGates(utilfeature.DefaultFeatureGate)
+		p.Base.SetAuthenticationInfoResolverWrapper(c.Guard)
+		p.Base.SetServiceResolver(c.Services)
 		return p, nil
 	}
 	return w
-}
-
-// boundConditions makes a plugin compile match conditions with bounded functions. The plugin has
-// no option for its compiler, and nothing that it calls can replace it.
-func boundConditions(p *generic.Webhook) error {
-	const name = "filterCompiler"
-	f := reflect.ValueOf(p).Elem().FieldByName(name)
-	if !f.IsValid() || f.Type() != reflect.TypeFor[cel.ConditionCompiler]() {
-		return fmt.Errorf("k8s.io/apiserver's plugin for webhooks has no %s that compiles match conditions", name)
-	}
-	reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem().Set(reflect.ValueOf(cel.NewConditionCompiler(bounds.EnvSet())))
-	return nil
 }
 
 // configure sets the part of the configuration file for the plugin: how it authenticates to
@@ -145,10 +108,6 @@ func (w *webhooks[T]) configure(file []byte) error {
 	}
 	w.file = file
 	return nil
-}
-
-func webhookOperations() *admission.Handler {
-	return admission.NewHandler(admission.Connect, admission.Create, admission.Delete, admission.Update)
 }
 
 // dispatch calls the webhooks of a request.
@@ -187,16 +146,10 @@ func (w *webhooks[T]) of(l *list[T]) (*generic.Webhook, error) {
 			return nil, err
 		}
 	}
-	if w.factory.objects, err = newIndexer(l.items); err != nil {
+	plugin, err := policies.PluginOf(w.base, l.items)
+	if err != nil {
 		return nil, err
 	}
-	// The base is never initialized, so it has no source of configurations, and each copy
-	// makes its own.
-	plugin := *w.base
-	plugin.Handler = webhookOperations()
-	if err := plugin.ValidateInitialization(); err != nil {
-		return nil, err
-	}
-	w.current.Store(&webhookState[T]{l, &plugin})
-	return &plugin, nil
+	w.current.Store(&webhookState[T]{l, plugin})
+	return plugin, nil
 }

@@ -23,7 +23,7 @@ import (
 
 	"espalier.dev/kinds"
 	"espalier.dev/kinds/services"
-	"espalier.dev/server/keys"
+	"espalier.dev/policies"
 	serverrest "espalier.dev/server/rest"
 	"espalier.dev/server/served"
 )
@@ -96,30 +96,9 @@ func New(c Config) *Handler {
 		h.resources[r.GroupVersionResource()] = r
 	}
 	h.converter = lazily(h.newConverter)
-	h.equivalents = sync.OnceValue(func() runtime.EquivalentResourceMapper { return newEquivalents(c.Reader.served) })
+	h.equivalents = sync.OnceValue(func() runtime.EquivalentResourceMapper { return policies.BuiltinEquivalents(c.Reader.served) })
 	h.described = lazily(h.newDescribed)
 	return h
-}
-
-// newEquivalents returns which resources have the same objects: those that are stored in the same
-// place, in several versions or groups. A webhook for one of them gets the requests for all.
-func newEquivalents(all []*kinds.Resource) runtime.EquivalentResourceMapper {
-	directories := map[runtimeschema.GroupResource]string{}
-	for _, r := range all {
-		directories[r.GroupResource()] = keys.BuiltinDirectory(r.GroupResource())
-	}
-	known := runtime.NewEquivalentResourceRegistryWithIdentity(func(gr runtimeschema.GroupResource) string { return directories[gr] })
-	for _, r := range all {
-		known.RegisterKindFor(r.GroupVersionResource(), "", r.GroupVersionKind())
-		for _, sub := range r.Subresources {
-			kind := sub.Kind
-			if kind.Kind == "" {
-				kind = r.GroupVersionKind()
-			}
-			known.RegisterKindFor(r.GroupVersionResource(), sub.Name, kind)
-		}
-	}
-	return known
 }
 
 // endpoint returns the endpoint of a resource, and builds it on first use.

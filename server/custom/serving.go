@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"espalier.dev/crd"
+	"espalier.dev/policies"
 	"espalier.dev/server/fields"
 	serverrest "espalier.dev/server/rest"
 	"espalier.dev/server/served"
@@ -208,7 +208,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 	}
 
 	scope := s.handler.newScope(v, kind, s.convertor, s.kind)
-	scope.EquivalentResourceMapper, scope.TableConvertor = equivalents(d), e.store
+	scope.EquivalentResourceMapper, scope.TableConvertor = policies.CustomEquivalents(d), e.store
 	e.serializer = scope.Serializer.(*bodySerializer)
 	if e.scope, e.fields, err = s.managed(scope, "", strategy.GetResetFields()); err != nil {
 		return nil, err
@@ -302,18 +302,4 @@ func (s *serving) managed(scope handlers.RequestScope, subresource string,
 		return nil, nil, fmt.Errorf("field management of %s: %w", s.convertor.definition.Name(), err)
 	}
 	return &scope, nil, nil
-}
-
-// equivalents lists the versions of a resource, which webhooks may request interchangeably.
-func equivalents(d *crd.Definition) runtime.EquivalentResourceMapper {
-	r := runtime.NewEquivalentResourceRegistry()
-	for _, v := range d.Versions() {
-		gvk := v.GroupVersionKind()
-		gvr := gvk.GroupVersion().WithResource(d.Names().Plural)
-		r.RegisterKindFor(gvr, "", gvk)
-		for _, sub := range served.Describe(v).Subresources {
-			r.RegisterKindFor(gvr, sub.Name, sub.Kind)
-		}
-	}
-	return r
 }

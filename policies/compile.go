@@ -1,4 +1,4 @@
-package admission
+package policies
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -46,7 +46,7 @@ func compileConditions(c *cel.CompositedCompiler, conditions []admissionregistra
 
 // compileValidating compiles a validating policy. Errors of expressions are those of their
 // evaluation.
-func compileValidating(p *validating.Policy) validating.Validator {
+func compileValidating(p *validating.Policy, m meters) validating.Validator {
 	known := cel.OptionalVariableDeclarations{HasParams: p.Spec.ParamKind != nil, HasAuthorizer: true}
 	c, err := newCompiler(p.Spec.Variables, known)
 	if err != nil {
@@ -68,15 +68,15 @@ func compileValidating(p *validating.Policy) validating.Validator {
 	inMessages := known
 	inMessages.HasAuthorizer = false
 	return validating.NewValidator(
-		c.CompileCondition(validations, known, atStored),
+		m.condition(c.CompileCondition(validations, known, atStored)),
 		compileConditions(c, p.Spec.MatchConditions, known, p.Spec.FailurePolicy, p.Name),
 		c.CompileCondition(annotations, known, atStored),
-		c.CompileCondition(messages, inMessages, atStored),
+		m.condition(c.CompileCondition(messages, inMessages, atStored)),
 		p.Spec.FailurePolicy, nil)
 }
 
 // compileMutating compiles a mutating policy.
-func compileMutating(p *mutating.Policy) mutating.PolicyEvaluator {
+func compileMutating(p *mutating.Policy, m meters) mutating.PolicyEvaluator {
 	known := cel.OptionalVariableDeclarations{HasParams: p.Spec.ParamKind != nil, HasAuthorizer: true}
 	c, err := newCompiler(p.Spec.Variables, known)
 	if err != nil {
@@ -85,15 +85,14 @@ func compileMutating(p *mutating.Policy) mutating.PolicyEvaluator {
 	e := mutating.PolicyEvaluator{CompositedCompiler: c, Matcher: compileConditions(c,
 		p.Spec.MatchConditions, known, p.Spec.FailurePolicy, p.Name)}
 	known.HasPatchTypes = true
-	for _, m := range p.Spec.Mutations {
+	for _, mutation := range p.Spec.Mutations {
 		switch {
-		case m.PatchType == admissionregistrationv1.PatchTypeJSONPatch && m.JSONPatch != nil:
-			e.Mutators = append(e.Mutators,
-				patch.NewJSONPatcher(c.CompileMutatingEvaluator(&patch.JSONPatchCondition{Expression: m.JSONPatch.Expression}, known,
-					atStored)))
-		case m.PatchType == admissionregistrationv1.PatchTypeApplyConfiguration && m.ApplyConfiguration != nil:
-			e.Mutators = append(e.Mutators,
-				patch.NewApplyConfigurationPatcher(c.CompileMutatingEvaluator(&patch.ApplyConfigurationCondition{Expression: m.ApplyConfiguration.Expression}, known, atStored)))
+		case mutation.PatchType == admissionregistrationv1.PatchTypeJSONPatch && mutation.JSONPatch != nil:
+			e.Mutators = append(e.Mutators, patch.NewJSONPatcher(m.mutation(c.CompileMutatingEvaluator(
+				&patch.JSONPatchCondition{Expression: mutation.JSONPatch.Expression}, known, atStored))))
+		case mutation.PatchType == admissionregistrationv1.PatchTypeApplyConfiguration && mutation.ApplyConfiguration != nil:
+			e.Mutators = append(e.Mutators, patch.NewApplyConfigurationPatcher(m.mutation(c.CompileMutatingEvaluator(
+				&patch.ApplyConfigurationCondition{Expression: mutation.ApplyConfiguration.Expression}, known, atStored))))
 		}
 	}
 	return e

@@ -1,14 +1,12 @@
-package admission
+package policies
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/admissionregistration"
@@ -20,16 +18,13 @@ import (
 	admissionlisters "k8s.io/client-go/listers/admissionregistration/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
-
-	"espalier.dev/server/keys"
 )
 
 // The plugins of k8s.io/apiserver want informers and a client. The types in this file are as
-// much of them as the plugins use, on the store of the server. A call of any other method of
+// much of them as the plugins use. A call of any other method of
 // the embedded interfaces, which are nil, would panic.
 
 // factory makes informers that never change: their objects are those at the time of the call.
-// Its user makes a new plugin for each state of the configurations.
 type factory struct {
 	informers.SharedInformerFactory
 	namespaces corelisters.NamespaceLister
@@ -132,68 +127,56 @@ type registered struct {
 
 func (registered) HasSynced() bool { return true }
 
-// namespaceReader reads namespaces.
-type namespaceReader struct{ *Dynamic }
-
-// lister returns the namespaces in memory. The plugins ask the client for one that it does not
-// have.
-func (r *namespaceReader) lister() corelisters.NamespaceLister { return namespaceLister{r: r} }
-
-// client returns a client that reads namespaces.
-func (r *namespaceReader) client() kubernetes.Interface { return client{r: r} }
-
-func namespaceResource() runtimeschema.GroupResource {
-	return runtimeschema.GroupResource{Resource: "namespaces"}
+// Namespaces reads namespaces.
+type Namespaces interface {
+	// Get returns a namespace that is in memory, or an error with the reason NotFound.
+	Get(name string) (*corev1.Namespace, error)
+	// Read returns a namespace that may not be in memory yet.
+	Read(ctx context.Context, name string) (*corev1.Namespace, error)
 }
 
-// asNamespace returns an object as a namespace.
-func asNamespace(obj runtime.Object, err error) (*corev1.Namespace, error) {
-	if err != nil {
-		return nil, err
-	}
-	ns, ok := obj.(*corev1.Namespace)
-	if !ok {
-		return nil, fmt.Errorf("%T is not a namespace", obj)
-	}
-	return ns, nil
+// NamespaceLister returns the namespaces in memory. The plugins ask the client for one that it does
+// not have.
+func NamespaceLister(n Namespaces) corelisters.NamespaceLister { return namespaceLister{n: n} }
+
+// NamespaceClient returns a client that reads namespaces.
+func NamespaceClient(n Namespaces) kubernetes.Interface { return client{n: n} }
+
+// NamespaceResource is the resource of namespaces.
+func NamespaceResource() runtimeschema.GroupResource {
+	return runtimeschema.GroupResource{Resource: "namespaces"}
 }
 
 type namespaceLister struct {
 	corelisters.NamespaceLister
-	r *namespaceReader
+	n Namespaces
 }
 
-func (l namespaceLister) Get(name string) (*corev1.Namespace, error) {
-	entry := l.r.config.Store.Get(keys.Root(l.r.config.Store.Prefix()).Namespaces().Key("", name))
-	if entry == nil {
-		return nil, apierrors.NewNotFound(namespaceResource(), name)
-	}
-	return asNamespace(l.r.config.Kinds.Decode(namespaceResource(), entry))
-}
+func (l namespaceLister) Get(name string) (*corev1.Namespace, error) { return l.n.Get(name) }
 
 func (l namespaceLister) List(labels.Selector) ([]*corev1.Namespace, error) {
-	return nil, apierrors.NewMethodNotSupported(namespaceResource(), "list")
+	return nil, apierrors.NewMethodNotSupported(NamespaceResource(), "list")
 }
 
 type client struct {
 	kubernetes.Interface
-	r *namespaceReader
+	n Namespaces
 }
 
-func (c client) CoreV1() typedcore.CoreV1Interface { return coreClient{r: c.r} }
+func (c client) CoreV1() typedcore.CoreV1Interface { return coreClient{n: c.n} }
 
 type coreClient struct {
 	typedcore.CoreV1Interface
-	r *namespaceReader
+	n Namespaces
 }
 
-func (c coreClient) Namespaces() typedcore.NamespaceInterface { return namespaceClient{r: c.r} }
+func (c coreClient) Namespaces() typedcore.NamespaceInterface { return namespaceClient{n: c.n} }
 
 type namespaceClient struct {
 	typedcore.NamespaceInterface
-	r *namespaceReader
+	n Namespaces
 }
 
 func (c namespaceClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*corev1.Namespace, error) {
-	return asNamespace(c.r.config.Kinds.Get(ctx, namespaceResource(), "", name))
+	return c.n.Read(ctx, name)
 }

@@ -1,0 +1,450 @@
+package policies
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/client-go/applyconfigurations"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"espalier.dev/api"
+	"espalier.dev/crd"
+	"espalier.dev/internal/jsonptr"
+	"espalier.dev/kinds"
+	kindscel "espalier.dev/kinds/cel"
+	"espalier.dev/kinds/kind"
+	"espalier.dev/schema/rules"
+	"espalier.dev/server/fields"
+)
+
+// Config configures an Evaluator.
+type Config struct {
+	// Objects are policies, bindings, webhook configurations, namespaces, and the parameters of
+	// policies. Objects of other kinds are ignored.
+	Objects []Object
+	// Definition returns the CRD of a kind, or nil if there is none. It is called concurrently.
+	Definition func(runtimeschema.GroupVersionKind) *crd.Definition
+}
+
+// Evaluator evaluates admission policies without a server. It is safe for concurrent use.
+type Evaluator struct {
+	config     Config
+	offline    *kinds.Offline
+	converter  *kinds.Converter
+	builtins   apiruntime.EquivalentResourceMapper
+	objects    *objects
+	validating []*validatingPolicy
+	mutating   []*mutatingPolicy
+	webhooks   []*webhook
+
+	policyMatcher      generic.PolicyMatcher
+	validatingDispatch generic.Dispatcher[validating.PolicyHook]
+	mutatingDispatch   generic.Dispatcher[mutating.PolicyHook]
+	// mutatingWebhooks and validatingWebhooks decide which webhooks are called.
+	mutatingWebhooks, validatingWebhooks func() (*Webhooks, error)
+	// readsNamespaces is set if labels or annotations of namespaces matter.
+	readsNamespaces bool
+}
+
+// source is where a policy comes from.
+type source struct {
+	index     int
+	variables []admissionregistrationv1.Variable
+}
+
+// place returns the place of a field of the policy.
+func (s source) place(pointer string) Place {
+	return Place{Object: s.index, Pointer: pointer, Path: jsonptr.Display(pointer)}
+}
+
+// fields returns the fields of the object that an expression reads, also through variables.
+func (s source) fields(expression string) (paths []string) {
+	seen := map[string]bool{}
+	var follow func(string)
+	follow = func(expression string) {
+		read := rules.Fields(expression)
+		paths = append(paths, read["object"]...)
+		for _, path := range read["variables"] {
+			name, _, _ := strings.Cut(path, ".")
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
+			if i := slices.IndexFunc(s.variables, func(v admissionregistrationv1.Variable) bool { return v.Name == name }); i >= 0 {
+				follow(s.variables[i].Expression)
+			}
+		}
+	}
+	follow(expression)
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+type validatingPolicy struct {
+	source
+	*validating.Policy
+	bindings []*validating.PolicyBinding
+	// compiled compiles the policy on first use, and hook has what it is dispatched with.
+	compiled func() validating.Validator
+	hook     validating.PolicyHook
+}
+
+type mutatingPolicy struct {
+	source
+	*mutating.Policy
+	bindings []*mutating.PolicyBinding
+	compiled func() mutating.PolicyEvaluator
+	// hooks has one hook for each binding.
+	hooks func() []mutating.PolicyHook
+}
+
+// New returns an Evaluator, and what is wrong with the objects. The policies with errors that the
+// API server reports when they are stored have no effect.
+func New(ctx context.Context, c Config) (*Evaluator, []Problem, error) {
+	if c.Definition == nil {
+		c.Definition = func(runtimeschema.GroupVersionKind) *crd.Definition { return nil }
+	}
+	e := &Evaluator{config: c, builtins: BuiltinEquivalents(kinds.Resources())}
+	cel := kindscel.New()
+	var err error
+	if e.offline, err = kinds.NewOffline(cel); err != nil {
+		return nil, nil, err
+	}
+	ruleOf := kinds.Rules(cel)
+	scheme, err := kinds.NewScheme(func(gvk runtimeschema.GroupVersionKind, obj kind.Object) {
+		if r := kinds.ByKind(gvk); r != nil && r.Stored.Kind == "" {
+			if f := ruleOf(r).Default; f != nil {
+				f(obj)
+			}
+		}
+	}, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	e.converter = &kinds.Converter{Scheme: scheme}
+	e.objects = newObjects(e.offline, c)
+	problems, err := e.read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	matcher := NewMatcher(e.objects)
+	e.policyMatcher = generic.NewPolicyMatcher(matcher)
+	e.validatingDispatch = ValidatingDispatcher(&question{}, bindingMatcher{e.policyMatcher})
+	e.mutatingWebhooks, e.validatingWebhooks = e.webhookPlugins()
+	e.mutatingDispatch = MutatingDispatcher(&question{}, matcher, e.types())
+	return e, problems, nil
+}
+
+// types returns the types that mutating policies merge by.
+func (e *Evaluator) types() *Types {
+	builtin := sync.OnceValue(func() managedfields.TypeConverter {
+		return &fields.Bounded{TypeConverter: applyconfigurations.NewTypeConverter(e.converter.Scheme.Scheme)}
+	})
+	return &Types{Definition: e.config.Definition, Builtin: func(group string) (managedfields.TypeConverter, error) {
+		if group == apiregistrationv1.GroupName {
+			return managedfields.NewDeducedTypeConverter(), nil // client-go does not know them
+		}
+		return builtin(), nil
+	}}
+}
+
+// decoded is an object of the group of admission configurations.
+type decoded struct {
+	index    int
+	kind     string
+	object   kind.Object
+	problems []Problem
+}
+
+// read reads policies, bindings and webhook configurations.
+func (e *Evaluator) read(ctx context.Context) (problems []Problem, err error) {
+	var all []*decoded
+	for i, o := range e.config.Objects {
+		id, err := api.Identify(o.JSON)
+		if err != nil {
+			continue
+		}
+		if gvk := id.GroupVersionKind(); gvk.Group == admissionregistrationv1.GroupName {
+			all = append(all, &decoded{index: i, kind: gvk.Kind})
+		}
+	}
+	if err := e.decode(ctx, all); err != nil {
+		return nil, err
+	}
+	first := map[string]int{}
+	var validatingBindings, mutatingBindings []*decoded
+	slices.SortStableFunc(all, func(a, b *decoded) int {
+		if a.object == nil || b.object == nil {
+			return 0
+		}
+		return strings.Compare(a.object.GetName(), b.object.GetName())
+	})
+	for _, d := range all {
+		problems = append(problems, d.problems...)
+		if d.object == nil || len(d.problems) > 0 {
+			continue
+		}
+		key := d.kind + "/" + d.object.GetName()
+		if other, ok := first[key]; ok {
+			if !e.same(d.index, other) {
+				problems = append(problems, Problem{Place: Place{Object: max(d.index, other), Path: "metadata.name", Pointer: "/metadata/name"}, Code: Duplicate,
+					Message: fmt.Sprintf("there is another %s %q: only the first has an effect", d.kind, d.object.GetName()), Other: min(d.index, other)})
+			}
+			continue
+		}
+		first[key] = d.index
+		switch obj := d.object.(type) {
+		case *validating.Policy:
+			p := &validatingPolicy{source: source{d.index, obj.Spec.Variables}, Policy: obj}
+			p.compiled = sync.OnceValue(func() validating.Validator { return compileValidating(obj, meters{on: true}) })
+			e.validating = append(e.validating, p)
+		case *mutating.Policy:
+			p := &mutatingPolicy{source: source{d.index, obj.Spec.Variables}, Policy: obj}
+			p.compiled = sync.OnceValue(func() mutating.PolicyEvaluator { return compileMutating(obj, meters{on: true}) })
+			e.mutating = append(e.mutating, p)
+		case *validating.PolicyBinding:
+			validatingBindings = append(validatingBindings, d)
+		case *mutating.PolicyBinding:
+			mutatingBindings = append(mutatingBindings, d)
+		case *admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration:
+			e.addWebhooks(d)
+		}
+	}
+	problems = append(problems, e.bindValidating(validatingBindings)...)
+	problems = append(problems, e.bindMutating(mutatingBindings)...)
+	slices.SortStableFunc(problems, func(a, b Problem) int { return a.Place.Object - b.Place.Object })
+	e.readsNamespaces = e.namespacesMatter()
+	return problems, nil
+}
+
+// same reports whether two objects are equal.
+func (e *Evaluator) same(i, j int) bool {
+	return string(e.config.Objects[i].JSON) == string(e.config.Objects[j].JSON)
+}
+
+// decode decodes and validates objects as the API server does when they are created. Expressions take
+// long to compile, so it uses all processors.
+func (e *Evaluator) decode(ctx context.Context, all []*decoded) error {
+	next := make(chan *decoded)
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(all)) {
+		wg.Go(func() {
+			for d := range next {
+				e.decodeOne(d)
+			}
+		})
+	}
+	defer wg.Wait()
+	defer close(next)
+	for _, d := range all {
+		select {
+		case next <- d:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (e *Evaluator) decodeOne(d *decoded) {
+	reject := func(message string) {
+		d.problems = append(d.problems, Problem{Place: Place{Object: d.index}, Code: Rejected, Message: message, Other: -1})
+	}
+	r, err := e.offline.Request(e.config.Objects[d.index].JSON)
+	switch {
+	case err != nil:
+		reject(err.Error())
+		return
+	case r.Undecodable != nil:
+		reject(r.Undecodable.Error())
+		return
+	}
+	_, errs, err := r.Write("")
+	if err != nil {
+		reject(err.Error())
+		return
+	}
+	for _, f := range errs {
+		d.problems = append(d.problems, Problem{Place: Place{Object: d.index, Path: f.Field}, Code: Rejected, Message: f.ErrorBody(), Other: -1, Field: f})
+	}
+	d.object = r.Object
+}
+
+// bindValidating gives the validating policies their bindings and hooks.
+func (e *Evaluator) bindValidating(bindings []*decoded) (problems []Problem) {
+	byName := map[string]*validatingPolicy{}
+	var list []*validating.Policy
+	for _, p := range e.validating {
+		byName[p.Name] = p
+		list = append(list, p.Policy)
+	}
+	var bound []*validating.PolicyBinding
+	for _, d := range bindings {
+		b := d.object.(*validating.PolicyBinding)
+		bound = append(bound, b)
+		p := byName[b.Spec.PolicyName]
+		if p == nil {
+			problems = append(problems, unbound(d.index, "ValidatingAdmissionPolicy", b.Spec.PolicyName))
+			continue
+		}
+		p.bindings = append(p.bindings, b)
+		problems = append(problems, e.missingParam(d.index, p.Spec.ParamKind, b.Spec.ParamRef)...)
+	}
+	plugin := Validating()
+	hooks := plugin.Hooks(list, bound, func(i int) validating.Validator {
+		v := &recordedValidator{policy: e.validating[i], bindings: map[string]*validating.PolicyBinding{}}
+		for _, b := range v.policy.bindings {
+			v.bindings[b.Name] = b
+		}
+		return v
+	}, e.objects.params)
+	for _, h := range hooks {
+		p := byName[h.Policy.Name]
+		p.hook = h
+		problems = append(problems, unknownParams(p.source, h.ConfigurationError)...)
+	}
+	return problems
+}
+
+// bindMutating gives the mutating policies their bindings and hooks.
+func (e *Evaluator) bindMutating(bindings []*decoded) (problems []Problem) {
+	byName := map[string]*mutatingPolicy{}
+	for _, p := range e.mutating {
+		byName[p.Name] = p
+	}
+	for _, d := range bindings {
+		b := d.object.(*mutating.PolicyBinding)
+		p := byName[b.Spec.PolicyName]
+		if p == nil {
+			problems = append(problems, unbound(d.index, "MutatingAdmissionPolicy", b.Spec.PolicyName))
+			continue
+		}
+		p.bindings = append(p.bindings, b)
+		problems = append(problems, e.missingParam(d.index, p.Spec.ParamKind, b.Spec.ParamRef)...)
+	}
+	plugin := Mutating()
+	for _, p := range e.mutating {
+		p.hooks = sync.OnceValue(func() (hooks []mutating.PolicyHook) {
+			for _, b := range p.bindings {
+				hooks = append(hooks, plugin.Hooks([]*mutating.Policy{p.Policy}, []*mutating.PolicyBinding{b},
+					func(int) mutating.PolicyEvaluator { return p.recorded(b.Name) }, e.objects.params)...)
+			}
+			return hooks
+		})
+		if p.Spec.ParamKind != nil && len(p.bindings) > 0 {
+			_, err := e.objects.params(p.Spec.ParamKind)
+			problems = append(problems, unknownParams(p.source, err)...)
+		}
+	}
+	return problems
+}
+
+func unbound(index int, kind, name string) Problem {
+	return Problem{Place: Place{Object: index, Path: "spec.policyName", Pointer: "/spec/policyName"}, Code: Unbound, Other: -1,
+		Message: fmt.Sprintf("there is no %s %q: the binding has no effect", kind, name)}
+}
+
+// unknownParams returns the problem about a policy whose kind of parameters is not known.
+func unknownParams(s source, err error) []Problem {
+	if err == nil {
+		return nil
+	}
+	return []Problem{{Place: s.place("/spec/paramKind"), Code: UnknownParamKind, Message: err.Error(), Other: -1}}
+}
+
+// missingParam returns the problem about a binding whose parameter does not exist, unless it depends
+// on the namespace of the request.
+func (e *Evaluator) missingParam(index int, kind *admissionregistrationv1.ParamKind, ref *admissionregistrationv1.ParamRef) []Problem {
+	if kind == nil || ref == nil || ref.Name == "" {
+		return nil
+	}
+	params, err := e.objects.params(kind)
+	if err != nil || params.Namespaced && ref.Namespace == "" || !params.Namespaced && ref.Namespace != "" {
+		return nil
+	}
+	if _, err := (paramObjects{e.objects}).Get(params, ref.Namespace, ref.Name); err == nil {
+		return nil
+	}
+	where := ""
+	if params.Namespaced {
+		where = fmt.Sprintf(" in namespace %q", ref.Namespace)
+	}
+	return []Problem{{Place: Place{Object: index, Path: "spec.paramRef.name", Pointer: "/spec/paramRef/name"}, Code: MissingParam, Other: -1,
+		Message: fmt.Sprintf("there is no %s %q%s", kind.Kind, ref.Name, where)}}
+}
+
+// namespacesMatter reports whether a selector or an expression depends on more of a namespace than
+// its name.
+func (e *Evaluator) namespacesMatter() bool {
+	selects := func(m *admissionregistrationv1.MatchResources) bool {
+		return m != nil && selectsLabels(m.NamespaceSelector)
+	}
+	reads := func(expressions ...string) bool {
+		return slices.ContainsFunc(expressions, func(x string) bool {
+			return strings.Contains(x, "namespaceObject") && len(rules.Fields(x)["namespaceObject"]) > 0 &&
+				!slices.Equal(rules.Fields(x)["namespaceObject"], []string{"metadata.name"})
+		})
+	}
+	common := func(m *admissionregistrationv1.MatchResources, vs []admissionregistrationv1.Variable, cs []admissionregistrationv1.MatchCondition) bool {
+		return selects(m) || slices.ContainsFunc(vs, func(v admissionregistrationv1.Variable) bool { return reads(v.Expression) }) ||
+			slices.ContainsFunc(cs, func(c admissionregistrationv1.MatchCondition) bool { return reads(c.Expression) })
+	}
+	for _, p := range e.validating {
+		if common(p.Spec.MatchConstraints, p.Spec.Variables, p.Spec.MatchConditions) {
+			return true
+		}
+		for _, v := range p.Spec.Validations {
+			if reads(v.Expression, v.MessageExpression) {
+				return true
+			}
+		}
+		for _, b := range p.bindings {
+			if selects(b.Spec.MatchResources) {
+				return true
+			}
+		}
+	}
+	for _, p := range e.mutating {
+		if common(p.Spec.MatchConstraints, p.Spec.Variables, p.Spec.MatchConditions) {
+			return true
+		}
+		for _, m := range p.Spec.Mutations {
+			if m.JSONPatch != nil && reads(m.JSONPatch.Expression) || m.ApplyConfiguration != nil && reads(m.ApplyConfiguration.Expression) {
+				return true
+			}
+		}
+		for _, b := range p.bindings {
+			if selects(b.Spec.MatchResources) {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(e.webhooks, func(w *webhook) bool { return selectsLabels(w.namespaceSelector) })
+}
+
+// selectsLabels reports whether a selector depends on labels that a namespace may have, other than
+// its name.
+func selectsLabels(s *metav1.LabelSelector) bool {
+	if s == nil {
+		return false
+	}
+	for name := range s.MatchLabels {
+		if name != corev1.LabelMetadataName {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key != corev1.LabelMetadataName })
+}
