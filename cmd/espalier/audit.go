@@ -203,7 +203,7 @@ func (u *auditor) definitions(ctx context.Context) error {
 			p := input.Problem{Rule: object.RuleInvalidDefinition,
 				Message: fmt.Sprintf("the CRD %s cannot be used: %v", o.Name, err), Object: definitionIdentity(o.Name)}
 			if o.Item != nil {
-				p.File, p.Line = o.Item.File, o.Item.Line()
+				p.File, p.Line = o.Item.File, o.Item.Position("").Value.Line
 			}
 			u.r.Failure(p)
 		}
@@ -231,7 +231,7 @@ func (u *auditor) definitionsFrom(ctx context.Context, a *app, flags input.Flags
 			continue
 		}
 		if err := u.define(d.readable()); err != nil {
-			fail(input.Problem{Rule: object.RuleInvalidDefinition, File: d.file, Line: d.item().Line(),
+			fail(input.Problem{Rule: object.RuleInvalidDefinition, File: d.file, Line: d.item().Position("").Value.Line,
 				Message: "the CRD cannot be used: " + err.Error(), Object: d.identity()})
 		}
 	}

@@ -32,6 +32,16 @@ type objectPlace struct {
 	// line is the line of the document, and base the pointer to the object in it.
 	line int
 	base string
+	// shown is the line that messages have, or 0 if it is unknown: a program has rendered the object.
+	shown int
+}
+
+// String returns the place in another file than the finding's.
+func (p objectPlace) String() string {
+	if p.shown == 0 {
+		return p.file
+	}
+	return fmt.Sprintf("%s, line %d", p.file, p.shown)
 }
 
 // duplicateObject is an object with the identity of another one.
@@ -54,7 +64,10 @@ func (d *duplicates) add(it *input.Item) (analysis.Finding, bool) {
 		d.index, d.files = map[uint64]int{}, map[[2]string]int{}
 	}
 	key := maphash.Comparable(d.seed, [5]string{filepath.Dir(it.File), lookup.KindOf(it).Group, id.Kind, id.Namespace, id.Name})
-	at := objectPlace{it.File, it.Doc.Line(), it.Base}
+	at := objectPlace{it.File, it.Doc.Line(), it.Base, it.Doc.Line()}
+	if it.Rendered() {
+		at.shown = it.Position("").Value.Line
+	}
 	first, ok := d.first[key]
 	switch {
 	case !ok:
@@ -76,9 +89,13 @@ func (d *duplicates) add(it *input.Item) (analysis.Finding, bool) {
 	if line == at.line && first.base != "" {
 		line = it.Doc.Find(first.base).Value.Line // an item of the same list
 	}
+	where := fmt.Sprintf("in line %d", line)
+	if it.Rendered() {
+		where = "elsewhere in what the file renders"
+	}
 	return analysis.Finding{
 		Rule: ruleDuplicateObject, Severity: analysis.Warning, Path: "metadata.name", Pointer: "/metadata/name",
-		Message: fmt.Sprintf("%s is also in line %d: only one of them takes effect", it, line),
+		Message: fmt.Sprintf("%s is also %s: only one of them takes effect", it, where),
 	}, true
 }
 
@@ -92,9 +109,9 @@ func (d *duplicates) report(r *report.Reporter) {
 		r.Add(report.Finding{
 			Finding: analysis.Finding{
 				Rule: ruleDuplicateObject, Severity: analysis.Warning, Path: "metadata.name", Pointer: "/metadata/name",
-				Message: fmt.Sprintf("%s is also in %s, line %d: only one of them takes effect", o.identity, o.first.file, o.first.line),
+				Message: fmt.Sprintf("%s is also in %v: only one of them takes effect", o.identity, o.first),
 			},
-			Object: o.identity, File: o.at.file, Span: yamlx.Position{Line: o.at.line, Column: 1},
+			Object: o.identity, File: o.at.file, Span: yamlx.Position{Line: o.at.shown, Column: 1},
 		})
 	}
 }

@@ -95,6 +95,9 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 	case o.write && slices.ContainsFunc(o.input.Paths, input.IsGit):
 		return errors.New("--write cannot change a revision: remove --write, or name files of the working tree")
 	}
+	if o.input = o.input.Unrendered(); o.input.Build != nil || o.input.Helm != nil {
+		return errors.New("fix changes files: it does not render charts and kustomizations")
+	}
 	options := a.reportOptions(c, o.report, fixRules())
 	options.What, options.Quiet = "CRD", true
 	f := &fixing{app: a, write: o.write, quiet: o.report.quiet, diff: !o.write && !namesStdout(o.report.outputs)}

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -12,7 +11,6 @@ import (
 
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/cmd/espalier/internal/input"
-	"espalier.dev/cmd/espalier/internal/kustomize"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -39,13 +37,7 @@ func addReadFlags(c *cobra.Command, flags *input.Flags, recursive string, keep i
 	groupFlags(c.Flags(), inputFlags, recursive, "exclude", "max-document-size")
 	_ = c.RegisterFlagCompletionFunc("max-document-size", cobra.NoFileCompletions)
 	flags.Skipped = new(input.Skipped)
-	builder := new(kustomize.Builder)
-	c.Flags().Var(&kustomizeFlag{flags, builder}, "kustomize",
-		"handling of directories with a kustomization: `build` them, skip files that are no objects, such as patches, or read all files")
-	c.Flags().Lookup("kustomize").NoOptDefVal = "build"
-	c.Flags().BoolVar(&builder.Network, "kustomize-network", false, "let --kustomize load parts from the network, and Helm charts")
-	completeValues(c, "kustomize", "build", "skip", "read")
-	groupFlags(c.Flags(), inputFlags, "kustomize", "kustomize-network")
+	addRenderFlags(c, flags)
 	c.Flags().VarPF(&filterFlag{flags, keep}, "skip-other-files", "",
 		"read the input as a source repository: skip hidden files, files of other tools, Helm templates and encrypted objects").NoOptDefVal = "true"
 	groupFlags(c.Flags(), inputFlags, "skip-other-files")
@@ -57,39 +49,6 @@ type excludeFlag struct {
 	pflag.Value
 	input *input.Flags
 }
-
-// kustomizeFlag is the flag --kustomize.
-type kustomizeFlag struct {
-	flags   *input.Flags
-	builder *kustomize.Builder
-}
-
-// Set parses the flag.
-func (f *kustomizeFlag) Set(s string) error {
-	if !slices.Contains([]string{"build", "skip", "read"}, s) {
-		return errors.New("must be build, skip or read")
-	}
-	f.flags.ReadKustomize, f.flags.Build = s == "read", nil
-	if s == "build" {
-		f.flags.Build = f.builder
-	}
-	return nil
-}
-
-// String returns the value of the flag.
-func (f *kustomizeFlag) String() string {
-	switch {
-	case f.flags == nil:
-	case f.flags.ReadKustomize:
-		return "read"
-	case f.flags.Build != nil:
-		return "build"
-	}
-	return "skip"
-}
-
-// Type returns the name of the value in help texts.
-func (f *kustomizeFlag) Type() string { return "mode" }
 
 // skippedBy returns what counts the skipped input of a command, or nil.
 func skippedBy(c *cobra.Command) *input.Skipped {
@@ -245,11 +204,19 @@ func (f *skipFlags) byError(err error) string {
 }
 
 // otherFilesHelp describes what is skipped in source repositories, for help texts.
-const otherFilesHelp = `In a directory with a kustomization file, files that it names as patches, configurations and
+const otherFilesHelp = `A Helm chart is a directory with a Chart.yaml, or a .tgz file; a kustomization is a directory with
+a kustomization.yaml. If PATH is one, and not with -R, it is rendered by the helm program, or
+by kustomize or kubectl, and the result is read in place of the files. Findings about a chart
+name the template, and its line if that is certain. With -R, files are read one by one: --helm
+and --kustomize render the charts and kustomizations that are found. Without the program, what
+can be read without it is read, and the summary says what is left out; with --helm and
+--kustomize this is an error. --helm-values and --helm-set set values. Charts that depend on
+charts that are not in their directory charts/, and kustomizations with remote parts, need
+--helm-network and --kustomize-network. The programs do not see your configuration of helm, and
+write nothing into charts. --helm=read and --kustomize=skip read the files in any case.
+In a directory with a kustomization file, files that it names as patches, configurations and
 inputs of generators are no objects: they are skipped, as the kustomization file itself and
 files that are patches by their names. --kustomize=read reads them, and so does naming a file.
---kustomize builds such directories with the kustomize or the kubectl program, and reads the
-results in place of the files; what they load from the network needs --kustomize-network.
 --skip-other-files is for source repositories and for tools that pass all changed files: it
 skips hidden files and directories, documents without apiVersion and kind, configurations of
 tools such as kind, Helm templates, and objects that SOPS has encrypted. Findings about values

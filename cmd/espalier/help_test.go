@@ -39,7 +39,7 @@ func TestHelpExamples(t *testing.T) {
 				t.Errorf("the help text does not start with the summary: %q", c.Long)
 			}
 			for _, line := range lines {
-				if name := strings.Fields(line)[1]; name == "serve" || name == "migrate" || strings.Contains(line, "--from-cluster") || strings.Contains(line, "--etcd-servers") {
+				if name := strings.Fields(line)[1]; name == "serve" || name == "migrate" || strings.Contains(line, "--from-cluster") || strings.Contains(line, "--etcd-servers") || strings.Contains(line, "--helm") {
 					parseExample(t, line)
 					continue
 				}

@@ -99,7 +99,8 @@ revisions of the Git repository that contains the working directory: git:REV:PAT
 or directory of a revision, relative to the root of the repository (git:main:config/crd) or,
 with ./, to the working directory (git:HEAD~1:./crd.yaml); git:REV: is everything. A file
 may contain any number of YAML or JSON documents and lists. Findings include the file, line
-and column.
+and column. A Helm chart or a kustomization is rendered by helm or kustomize if a path names
+it; see espalier validate --help.
 
 There are two schema semantics. "kep" follows the design documents of CRDs, "kubernetes"
 follows kube-apiserver 1.37 exactly. They differ in a few places, and findings point out

@@ -202,7 +202,7 @@ func (a *app) test(c *cobra.Command, o testOptions) (err error) {
 		}
 		return nil
 	}
-	if err := input.Read(c.Context(), a.stdin, o.suites, collect, r.Failure); err != nil {
+	if err := input.Read(c.Context(), a.stdin, o.suites.Unrendered(), collect, r.Failure); err != nil {
 		return err
 	}
 	if len(suites) == 0 && r.Summary().Failures == 0 && !o.suites.Excluded() {

@@ -107,8 +107,11 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
   # Validate all objects below a directory, and fail on unknown fields
   espalier validate --crd crds/ -R objects/ --field-validation=strict
 
-  # Validate what kustomize or helm renders, with the CRDs among it
-  cat everything.yaml | espalier validate --ignore-missing-crds -
+  # Validate what helm renders of a chart, with the CRDs among it
+  espalier validate charts/operator --helm-values prod.yaml --ignore-missing-crds
+
+  # Validate all charts and kustomizations of a repository
+  espalier validate -R . --helm --kustomize --skip-other-files --ignore-missing-crds
 
   # Skip generated files, and a kind
   espalier validate --crd crds/ -R objects/ --exclude '**/generated/*.yaml' --skip-kind example.com/Note

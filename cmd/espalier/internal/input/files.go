@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"espalier.dev/cmd/espalier/internal/glob"
+	"espalier.dev/cmd/espalier/internal/helm"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -26,6 +27,8 @@ type file struct {
 	named bool
 	// regular is set if the file can be read again.
 	regular bool
+	// rendered is set if the documents are rendered from the file.
+	rendered *template
 }
 
 func (r *reader) path(path string, stdin io.Reader) error {
@@ -56,6 +59,8 @@ func (r *reader) path(path string, stdin io.Reader) error {
 		return nil
 	case info.Mode().IsRegular() && r.once(in.real(path)):
 		return nil
+	case info.Mode().IsRegular() && r.flags.Helm != nil && helm.IsArchive(path):
+		return r.render(rendering{in: in, path: path})
 	}
 	return r.take(file{path: path, in: in, named: true}, info)
 }
@@ -102,8 +107,16 @@ func (r *reader) walk(in tree, path, real, below string) (found int, err error) 
 		r.fail(path, Unreadable, "cannot read: %v", Reason(err))
 		found++
 	}
-	if name := kustomizationFile(entries); name != "" && r.flags.Build != nil {
-		return found + 1, r.build(in, path, name)
+	if r.rendersCharts() && r.isChart(in, path, entries) {
+		if below != "" || r.flags.Skip == nil || !r.flags.Skip(in.local(path), true) {
+			err = r.render(rendering{in: in, path: path, found: below != ""})
+		}
+		return found + 1, err
+	}
+	if name := kustomizationFile(entries); name != "" {
+		if taken, err := r.kustomized(rendering{in: in, path: path, kustomization: name, found: below != ""}); taken || err != nil {
+			return found + 1, err
+		}
 	}
 	for _, entry := range entries {
 		if err := r.ctx.Err(); err != nil {
@@ -111,7 +124,8 @@ func (r *reader) walk(in tree, path, real, below string) (found int, err error) 
 		}
 		name, at := in.join(path, entry.Name()), in.join(real, entry.Name())
 		isLink := entry.Type()&fs.ModeSymlink != 0
-		matches := slices.Contains(extensions(), strings.ToLower(filepath.Ext(name)))
+		isArchive := helm.IsArchive(name) && r.rendersCharts()
+		matches := isArchive || slices.Contains(extensions(), strings.ToLower(filepath.Ext(name)))
 		if !matches && !entry.IsDir() && !isLink || ownFile(entry.Name()) {
 			continue
 		}
@@ -146,6 +160,12 @@ func (r *reader) walk(in tree, path, real, below string) (found int, err error) 
 		case matches:
 			found++
 			if r.once(at) {
+				continue
+			}
+			if isArchive {
+				if err := r.render(rendering{in: in, path: name, found: true}); err != nil {
+					return found, err
+				}
 				continue
 			}
 			if err := r.take(file{path: name, in: in}, info); err != nil {
@@ -279,6 +299,7 @@ func (f Flags) Excluded() bool {
 	r := &reader{ctx: context.Background(), flags: &f,
 		problem: func(Problem) { all = false },
 		small:   func(file, os.FileInfo) (bool, error) { all = false; return true, nil },
+		later:   func(rendering) (bool, error) { all = false; return true, nil },
 	}
 	return r.all(nil) == nil && all
 }

@@ -15,6 +15,7 @@ import (
 	"os"
 
 	"espalier.dev/cmd/espalier/internal/glob"
+	"espalier.dev/cmd/espalier/internal/helm"
 	"espalier.dev/cmd/espalier/internal/kustomize"
 	"espalier.dev/internal/yamlx"
 )
@@ -56,6 +57,15 @@ type Flags struct {
 	// Build builds the directories with a kustomization file, and reads the results in place of
 	// their files. It is nil if they are not built.
 	Build *kustomize.Builder
+	// BuildNamed restricts Build to directories that the user names, without Recursive. Their files
+	// are read if no program is installed, or if the kustomization needs the network.
+	BuildNamed bool
+	// Helm renders charts, and reads the results in place of their files. It is nil if charts are not
+	// rendered.
+	Helm *helm.Renderer
+	// HelmNamed restricts Helm to charts that the user names, without Recursive. What needs no
+	// program is read of them if helm is not installed.
+	HelmNamed bool
 	// Skipped counts what is skipped, unless it is nil.
 	Skipped *Skipped
 
@@ -67,6 +77,18 @@ type Flags struct {
 // With returns the flags with other paths, of which nothing is counted as skipped.
 func (f Flags) With(paths ...string) Flags {
 	f.Paths, f.Skipped = paths, nil
+	return f
+}
+
+// Unrendered returns the flags that read the files of charts and kustomizations that the user names,
+// for commands that need the files.
+func (f Flags) Unrendered() Flags {
+	if f.BuildNamed {
+		f.Build = nil
+	}
+	if f.HelmNamed {
+		f.Helm = nil
+	}
 	return f
 }
 
@@ -156,6 +178,9 @@ type reader struct {
 	problem func(Problem)
 	// small, if set, may process a file in place of the reader. It reports whether it does.
 	small func(f file, info os.FileInfo) (bool, error)
+	// later, if set, may render a chart or a kustomization in place of the reader. It reports whether
+	// it does.
+	later func(rendering) (bool, error)
 	// kustomizations holds the kustomization files near the files that were read.
 	kustomizations kustomizations
 	// above holds the directories above those that were read.
@@ -267,24 +292,14 @@ func (r *reader) documents(f file, documents documentReader) error {
 			return err
 		}
 		d, err := documents.Next()
-		var bad *yamlx.Error
 		switch {
 		case errors.Is(err, io.EOF):
 			if empty && f.named && r.flags.Keep == Everything {
 				r.fail(f.path, Empty, "no documents in %s", f.path)
 			}
 			return nil
-		case errors.As(err, &bad):
+		case r.badDocument(f.path, err):
 			empty = false
-			p := syntaxProblem(f.path, bad, nil)
-			if bad.TooLarge {
-				limit := cmp.Or(r.flags.MaxDocument, yamlx.DefaultMaxDocument)
-				p.Message = fmt.Sprintf("the document that starts here is larger than %d MiB: raise the limit with --max-document-size",
-					limit>>20)
-			}
-			if r.flags.Keep == Everything || bad.TooLarge {
-				r.problem(p)
-			}
 			continue
 		case err != nil && r.ctx.Err() != nil:
 			return r.ctx.Err()
@@ -295,16 +310,38 @@ func (r *reader) documents(f file, documents documentReader) error {
 			continue
 		}
 		empty = false
-		document := &Document{File: f.path, Document: d, in: f.in, named: f.named, regular: f.regular,
-			maxDocument: r.flags.MaxDocument, keep: r.flags.Keep, skipped: r.flags.Skipped}
-		if !r.flags.keeps(d.Source()) {
-			r.flags.Skipped.Count(OtherDocument)
-			continue
-		}
-		if err := r.visit(document); err != nil {
+		if err := r.document(f, d); err != nil {
 			return err
 		}
 	}
+}
+
+// document visits a document of a file.
+func (r *reader) document(f file, d *yamlx.Document) error {
+	if !r.flags.keeps(d.Source()) {
+		r.flags.Skipped.Count(OtherDocument)
+		return nil
+	}
+	return r.visit(&Document{File: f.path, Document: d, in: f.in, named: f.named, rendered: f.rendered, regular: f.regular,
+		maxDocument: r.flags.MaxDocument, keep: r.flags.Keep, skipped: r.flags.Skipped})
+}
+
+// badDocument reports whether an error is about one document, and the problem if it matters.
+func (r *reader) badDocument(path string, err error) bool {
+	var bad *yamlx.Error
+	if !errors.As(err, &bad) {
+		return false
+	}
+	p := syntaxProblem(path, bad, nil)
+	if bad.TooLarge {
+		limit := cmp.Or(r.flags.MaxDocument, yamlx.DefaultMaxDocument)
+		p.Message = fmt.Sprintf("the document that starts here is larger than %d MiB: raise the limit with --max-document-size",
+			limit>>20)
+	}
+	if r.flags.Keep == Everything || bad.TooLarge {
+		r.problem(p)
+	}
+	return true
 }
 
 // syntaxProblem returns the problem for a syntax error. d may be nil.

@@ -24,6 +24,8 @@ type Document struct {
 	// in is where the file is, or nil. named is set if the user named the file itself.
 	in    tree
 	named bool
+	// rendered is the file from which a program has rendered the document, or nil.
+	rendered *template
 	// regular is set if the file can be read again, with the given limit.
 	regular     bool
 	maxDocument int
@@ -46,6 +48,7 @@ type Item struct {
 	identity    Identity
 	in          tree
 	named       bool
+	rendered    *template
 	regular     bool
 	maxDocument int
 }
@@ -135,7 +138,11 @@ func (it *Item) Position(pointer string) yamlx.Span {
 	if it.Doc == nil {
 		return yamlx.Span{}
 	}
-	return it.Doc.Find(it.Base + pointer)
+	span := it.Doc.Find(it.Base + pointer)
+	if it.rendered != nil {
+		span.Key, span.Value = it.rendered.place(it.Doc, span.Key), it.rendered.place(it.Doc, span.Value)
+	}
+	return span
 }
 
 // Line returns the line on which the document of the object starts, or 0 if the object is in no
@@ -163,6 +170,15 @@ const maxNesting = 16
 // Items returns the objects of the document: the document itself or, if it is a list, its
 // items. The problem, if not nil, is about items that are not returned.
 func (d *Document) Items() ([]*Item, *Problem) {
+	items, p := d.items()
+	if p != nil && d.rendered != nil {
+		p.Line = d.rendered.line(p.Source.Text)
+		p.Message = "rendered by helm: " + p.Message
+	}
+	return items, p
+}
+
+func (d *Document) items() ([]*Item, *Problem) {
 	src, err := d.JSON()
 	if err != nil {
 		var bad *yamlx.Error
@@ -260,7 +276,7 @@ func (d *Document) expand(items []*Item, src []byte, base string, around Identit
 	}
 	if !strings.HasSuffix(id.Kind, "List") {
 		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id,
-			in: d.in, named: d.named, regular: d.regular, maxDocument: d.maxDocument}), nil
+			in: d.in, named: d.named, rendered: d.rendered, regular: d.regular, maxDocument: d.maxDocument}), nil
 	}
 	list, ok, err := listItems(src)
 	if err != nil {
@@ -268,7 +284,7 @@ func (d *Document) expand(items []*Item, src []byte, base string, around Identit
 	}
 	if !ok && id.Kind != "List" {
 		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id,
-			in: d.in, named: d.named, regular: d.regular, maxDocument: d.maxDocument}), nil
+			in: d.in, named: d.named, rendered: d.rendered, regular: d.regular, maxDocument: d.maxDocument}), nil
 	}
 	if depth == maxNesting {
 		return items, &placedError{pointer: base, message: fmt.Sprintf("lists are nested more than %d levels deep", maxNesting)}

@@ -2,6 +2,7 @@ package input
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"sync"
 
 	"espalier.dev/cmd/espalier/internal/kustomize"
+	"espalier.dev/cmd/espalier/internal/render"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -194,28 +196,112 @@ func kustomizationFile(entries []fs.DirEntry) string {
 	return ""
 }
 
-// build reads what the kustomization of a directory builds. What the directory contains is not read
-// in addition.
-func (r *reader) build(in tree, dir, name string) error {
-	if data, err := contentOf(in, in.join(dir, name)); err != nil {
-		if r.ctx.Err() == nil {
-			r.fail(in.join(dir, name), Unreadable, "cannot read: %v", Reason(err))
-		}
-		return r.ctx.Err()
+// kustomized reads what the kustomization of a directory builds, in place of what the directory
+// contains, or returns false if it is not built.
+func (r *reader) kustomized(x rendering) (bool, error) {
+	if r.flags.Build == nil || r.flags.BuildNamed && r.flags.Recursive {
+		return false, nil
+	}
+	if !r.flags.BuildNamed {
+		return true, r.render(x)
+	}
+	if r.later != nil && r.visit == nil {
+		return r.later(x) // nothing is read
+	}
+	text, err := r.buildText(x)
+	var remote *kustomize.RemoteError
+	switch {
+	case errors.Is(err, render.ErrMissing):
+		r.flags.Skipped.unbuilt(x.path, "neither kustomize nor kubectl is in PATH")
+		return false, nil
+	case errors.As(err, &remote):
+		r.flags.Skipped.unbuilt(x.path, remote.Error())
+		return false, nil
+	}
+	return true, r.built(x, text, err)
+}
+
+// build reads what the kustomization of a directory builds.
+func (r *reader) build(x rendering) error {
+	text, err := r.buildText(x)
+	return r.built(x, text, err)
+}
+
+// errComponent is returned for a component, which only a kustomization that includes it can build.
+var errComponent = errors.New("it is a component")
+
+// buildText returns what a kustomization builds.
+func (r *reader) buildText(x rendering) ([]byte, error) {
+	if data, err := contentOf(x.in, x.in.join(x.path, x.kustomization)); err != nil {
+		return nil, err
 	} else if kustomize.IsComponent(data) {
-		r.flags.Skipped.Count(KustomizeFile)
-		return nil
+		return nil, errComponent
 	}
-	if _, ok := in.(osTree); !ok {
-		r.fail(dir, Unreadable, "cannot build the kustomization: a revision of a Git repository has no files, check it out")
-		return nil
+	read := func(path string) ([]byte, error) { return contentOf(r.flags.Git.files, path) }
+	if _, ok := x.in.(osTree); ok {
+		return r.flags.Build.Build(r.ctx, x.path, read)
 	}
-	text, err := r.flags.Build.Build(r.ctx, dir, func(path string) ([]byte, error) { return contentOf(in, path) })
-	if err != nil {
-		if r.ctx.Err() == nil {
-			r.fail(dir, Unreadable, "cannot build the kustomization: %v", err)
+	return r.flags.Build.BuildCopy(r.ctx, x.path, func(build func(string, kustomize.Reader) ([]byte, error)) ([]byte, error) {
+		return render.WithTemp(func(dir string) ([]byte, error) {
+			prefix := x.in.join("", "")
+			for _, from := range r.included(x.in, x.path) {
+				if err := newCopier(r.ctx, x.in, "").directory(from, filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(from, prefix)))); err != nil {
+					return nil, err
+				}
+			}
+			text, err := build(filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(x.path, prefix))), read)
+			var failure *render.Failure
+			if errors.As(err, &failure) {
+				// Paths in the copy mean nothing to the user.
+				failure.Message = strings.ReplaceAll(failure.Message, dir+string(filepath.Separator), prefix)
+			}
+			return text, err
+		})
+	})
+}
+
+// included returns the directory of a kustomization and those of all that it includes, without the
+// ones that are below another.
+func (r *reader) included(in tree, dir string) []string {
+	all := []string{dir}
+	for i := 0; i < len(all) && len(all) < maxIncluded; i++ {
+		k := r.kustomization(in, all[i])
+		if k.Kustomization == nil {
+			continue
 		}
-		return r.ctx.Err()
+		for _, below := range k.Directories {
+			if at := in.join(all[i], below); !slices.Contains(all, at) {
+				if info, err := in.stat(at); err == nil && info.IsDir() {
+					all = append(all, at)
+				}
+			}
+		}
 	}
-	return r.documents(file{path: "<kustomize build " + dir + ">"}, yamlx.NewBytesReader(text, r.options()))
+	root := in.join("", "")
+	return slices.DeleteFunc(slices.Clone(all), func(at string) bool {
+		return slices.ContainsFunc(all, func(above string) bool {
+			return at != above && (above == root || strings.HasPrefix(at, above+"/"))
+		})
+	})
+}
+
+// maxIncluded is the maximum number of directories that a kustomization of a revision includes.
+const maxIncluded = 1000
+
+// built reads what a kustomization has built.
+func (r *reader) built(x rendering, text []byte, err error) error {
+	var unreadable *fs.PathError
+	switch {
+	case err == nil:
+		return r.documents(file{path: "<kustomize build " + x.path + ">"}, yamlx.NewBytesReader(text, r.options()))
+	case r.ctx.Err() != nil:
+		return r.ctx.Err()
+	case errors.Is(err, errComponent):
+		r.flags.Skipped.Count(KustomizeFile)
+	case errors.As(err, &unreadable) && unreadable.Path == x.in.join(x.path, x.kustomization):
+		r.fail(unreadable.Path, Unreadable, "cannot read: %v", Reason(err))
+	default:
+		r.fail(x.path, Unreadable, "cannot build the kustomization: %v", err)
+	}
+	return nil
 }

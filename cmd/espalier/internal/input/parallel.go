@@ -18,9 +18,10 @@ const (
 	batchEntries = 64
 )
 
-// entry is a small file, a document, or a problem.
+// entry is a small file, a document, a chart or kustomization, or a problem.
 type entry struct {
 	file    file
+	render  *rendering
 	doc     *Document
 	problem *Problem
 }
@@ -130,6 +131,8 @@ func produce[T any](ctx context.Context, stdin io.Reader, flags Flags, send func
 			}
 			return true, add(entry{file: f}, int(info.Size()))
 		},
+		// Programs render several of them at the same time.
+		later: func(x rendering) (bool, error) { return true, add(entry{render: &x}, batchBytes) },
 	}
 	if err := r.all(stdin); err != nil {
 		return err
@@ -153,6 +156,10 @@ func (b *batch[T]) run(ctx context.Context, flags *Flags, work func(*Document) T
 			fail(*e.problem)
 		case e.doc != nil:
 			_ = visit(e.doc)
+		case e.render != nil:
+			if r.rendered(*e.render) != nil {
+				return // ctx is done
+			}
 		default:
 			if r.file(e.file) != nil {
 				return // ctx is done

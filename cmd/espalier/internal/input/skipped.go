@@ -3,8 +3,10 @@ package input
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 )
 
@@ -26,6 +28,8 @@ const (
 	// KustomizeFile is the reason of files that kustomize uses and that are not objects, such as
 	// patches.
 	KustomizeFile
+	// LibraryChart is the reason of Helm charts that only other charts use.
+	LibraryChart
 	// UnjudgedValue is the reason of findings about values with variables of Flux.
 	UnjudgedValue
 
@@ -34,7 +38,7 @@ const (
 
 // names are the keys of reasons in formats for programs, and nouns those in texts.
 var names, nouns = [reasons]string{
-	"otherDocuments", "helmTemplates", "toolConfigurations", "encryptedObjects", "hiddenFiles", "kustomizeFiles", "unjudgedFindings",
+	"otherDocuments", "helmTemplates", "toolConfigurations", "encryptedObjects", "hiddenFiles", "kustomizeFiles", "libraryCharts", "unjudgedFindings",
 }, [reasons][2]string{
 	OtherDocument:     {"other document", "other documents"},
 	HelmTemplate:      {"Helm template", "Helm templates"},
@@ -42,12 +46,72 @@ var names, nouns = [reasons]string{
 	EncryptedDocument: {"object encrypted by SOPS", "objects encrypted by SOPS"},
 	HiddenFile:        {"hidden file or directory", "hidden files and directories"},
 	KustomizeFile:     {"kustomize file that is no object", "kustomize files that are no objects"},
+	LibraryChart:      {"library chart", "library charts"},
 	UnjudgedValue:     {"finding about a value with ${variables}", "findings about values with ${variables}"},
 }
 
 // Skipped counts what is skipped, by reason. It is safe for concurrent use, and a nil Skipped
 // counts nothing.
-type Skipped struct{ counts [reasons]atomic.Int64 }
+type Skipped struct {
+	counts [reasons]atomic.Int64
+
+	mu sync.Mutex
+	// charts has the number of templates of charts that were not rendered because helm is not
+	// installed, and kustomizations has those that were not built, with the reason.
+	charts         map[string]int
+	kustomizations map[string]string
+}
+
+// unrendered counts the templates of a chart that were not rendered because helm is not installed.
+func (s *Skipped) unrendered(chart string, templates int) {
+	if s == nil || templates == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.charts == nil {
+		s.charts = map[string]int{}
+	}
+	s.charts[chart] = templates
+}
+
+// unbuilt remembers why a kustomization was not built.
+func (s *Skipped) unbuilt(dir, why string) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kustomizations == nil {
+		s.kustomizations = map[string]string{}
+	}
+	s.kustomizations[dir] = why
+}
+
+// notes returns what was read without the program that renders it.
+func (s *Skipped) notes() (all []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	templates := 0
+	for _, n := range s.charts {
+		templates += n
+	}
+	if templates > 0 {
+		all = append(all, fmt.Sprintf("%s of %s (helm is not in PATH: install it to render them)",
+			plural(templates, nouns[HelmTemplate]), plural(len(s.charts), [2]string{"chart", "charts"})))
+	}
+	for _, dir := range slices.Sorted(maps.Keys(s.kustomizations)) {
+		all = append(all, "the kustomization of "+dir+", whose files were read as they are ("+s.kustomizations[dir]+")")
+	}
+	return all
+}
+
+func plural(n int, noun [2]string) string {
+	if n == 1 {
+		return "1 " + noun[0]
+	}
+	return fmt.Sprintf("%d %s", n, noun[1])
+}
 
 // Count counts one more.
 func (s *Skipped) Count(r SkipReason) { s.Add(r, 1) }
@@ -92,23 +156,27 @@ func (s *Skipped) String() string {
 	count := func(from, to SkipReason) string {
 		var all []string
 		for r := from; r <= to; r++ {
-			if n := s.counts[r].Load(); n == 1 {
-				all = append(all, "1 "+nouns[r][0])
-			} else if n > 1 {
-				all = append(all, fmt.Sprintf("%d %s", n, nouns[r][1]))
+			if n := s.counts[r].Load(); n > 0 {
+				all = append(all, plural(int(n), nouns[r]))
 			}
 		}
 		return strings.Join(all, ", ")
 	}
-	if s == nil || len(s.Counts()) == 1 && s.counts[OtherDocument].Load() > 0 {
+	if s == nil {
 		return ""
 	}
-	var parts []string
+	parts := s.notes()
+	if len(parts) == 0 && len(s.Counts()) == 1 && s.counts[OtherDocument].Load() > 0 {
+		return ""
+	}
 	if text := count(OtherDocument, HiddenFile); text != "" {
 		parts = append(parts, text+" (--skip-other-files=false reads them)")
 	}
 	if text := count(KustomizeFile, KustomizeFile); text != "" {
 		parts = append(parts, text+" (--kustomize builds, --kustomize=read reads them)")
+	}
+	if text := count(LibraryChart, LibraryChart); text != "" {
+		parts = append(parts, text+" (charts that use them render them)")
 	}
 	if text := count(UnjudgedValue, UnjudgedValue); text != "" {
 		parts = append(parts, text+" (--skip-other-files=false reports them)")

@@ -42,7 +42,7 @@ var action = []byte("{{")
 func (d *Document) helmTemplate(err *yamlx.Error) *Problem {
 	src := d.Source()
 	at := bytes.Index(src, action)
-	if at < 0 {
+	if at < 0 || d.rendered != nil {
 		return nil
 	}
 	if err != nil {
@@ -56,7 +56,7 @@ func (d *Document) helmTemplate(err *yamlx.Error) *Problem {
 	line := d.Line() + bytes.Count(src[:at], []byte{'\n'})
 	column := 1 + utf8.RuneCount(src[start:at])
 	p := Problem{Rule: Template, File: d.File, Line: line, Column: column, Source: excerptOfLine(d.Document, line, column),
-		Message: "Helm template: render it first, as in helm template CHART | espalier validate -f -"}
+		Message: "Helm template: render it first: name its chart, or let --helm render all charts"}
 	if err != nil {
 		p.Message += " (not YAML: " + err.Message + ")"
 	}

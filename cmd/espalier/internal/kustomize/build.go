@@ -1,8 +1,6 @@
 package kustomize
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"time"
+
+	"espalier.dev/cmd/espalier/internal/render"
 )
 
 // Builder builds kustomizations with the kustomize or the kubectl program. It builds each of them
@@ -22,36 +20,33 @@ type Builder struct {
 	// Network allows parts that are loaded from the network, and Helm charts.
 	Network bool
 
-	mu    sync.Mutex
-	built map[string]func() ([]byte, error)
-	// maxOutput replaces the limit of the same name in tests.
+	cache render.Cache
+	// maxOutput replaces the limit of package render in tests.
 	maxOutput int
 }
-
-const (
-	// maxOutput is the maximum number of bytes that a kustomization builds. All of them are in
-	// memory, and kustomize needs many times as much.
-	maxOutput = 256 << 20
-	// maxFailure is the number of bytes of standard error that an error includes.
-	maxFailure = 4 << 10
-)
 
 // Reader reads a file. It returns an error for one that could block or is too large.
 type Reader func(path string) ([]byte, error)
 
+// RemoteError is the error of a kustomization that would load parts from the network.
+type RemoteError struct{ Parts []string }
+
+// Error names the parts, and the flag that allows them.
+func (e *RemoteError) Error() string {
+	return fmt.Sprintf("it loads %s from the network: allow it with --kustomize-network", strings.Join(e.Parts, ", "))
+}
+
 // Build returns what the kustomization in a directory builds.
 func (b *Builder) Build(ctx context.Context, dir string, read Reader) ([]byte, error) {
-	b.mu.Lock()
-	build := b.built[dir]
-	if build == nil {
-		build = sync.OnceValues(func() ([]byte, error) { return b.run(ctx, dir, read) })
-		if b.built == nil {
-			b.built = map[string]func() ([]byte, error){}
-		}
-		b.built[dir] = build
-	}
-	b.mu.Unlock()
-	return build()
+	return b.BuildCopy(ctx, dir, func(build func(dir string, read Reader) ([]byte, error)) ([]byte, error) { return build(dir, read) })
+}
+
+// BuildCopy returns what a kustomization builds that is not in the file system. It calls with to get
+// a copy of it, unless it has been built before. The key identifies the kustomization.
+func (b *Builder) BuildCopy(ctx context.Context, key string, with func(build func(dir string, read Reader) ([]byte, error)) ([]byte, error)) ([]byte, error) {
+	return b.cache.Get(ctx, key, func() ([]byte, error) {
+		return with(func(dir string, read Reader) ([]byte, error) { return b.run(ctx, dir, read) })
+	})
 }
 
 func (b *Builder) run(ctx context.Context, dir string, read Reader) ([]byte, error) {
@@ -65,65 +60,33 @@ func (b *Builder) run(ctx context.Context, dir string, read Reader) ([]byte, err
 		return nil, err
 	}
 	if !b.Network && len(remote) > 0 {
-		return nil, fmt.Errorf("it loads %s from the network: allow it with --kustomize-network", strings.Join(remote, ", "))
+		return nil, &RemoteError{remote}
 	}
 	program, args := "kustomize", []string{"build", dir}
 	if _, err := exec.LookPath(program); err != nil {
 		program, args = "kubectl", []string{"kustomize", dir}
 	}
-	if _, err := exec.LookPath(program); err != nil {
-		return nil, errors.New("neither kustomize nor kubectl is in PATH: install one of them, or build it elsewhere and pipe the result to standard input with -f -")
-	}
 	if b.Network {
 		args = append(args, "--enable-helm")
 	}
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	command := exec.CommandContext(running, program, args...)
-	// Programs that kustomize starts, such as helm, may have inherited its output.
-	command.WaitDelay = time.Second
-	if !b.Network {
-		// What Remote has not recognized fails.
-		nowhere := "http://127.0.0.1:9"
-		command.Env = append(os.Environ(), "GIT_ALLOW_PROTOCOL=none", "HTTP_PROXY="+nowhere, "HTTPS_PROXY="+nowhere, "ALL_PROXY="+nowhere,
-			"http_proxy="+nowhere, "https_proxy="+nowhere, "NO_PROXY=", "no_proxy=")
+	text, err := render.Run(ctx, render.Command{Program: program, Args: args, Network: b.Network, MaxOutput: b.maxOutput})
+	if errors.Is(err, render.ErrMissing) {
+		return nil, errMissing
 	}
-	out := head{most: cmp.Or(b.maxOutput, maxOutput), full: stop}
-	failure := head{most: maxFailure, full: func() {}}
-	command.Stdout, command.Stderr = &out, &failure
-	err = command.Run()
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case running.Err() != nil:
-		return nil, fmt.Errorf("it builds more than %d MiB", out.most>>20)
-	case err != nil:
-		message := strings.TrimPrefix(strings.TrimSpace(failure.text.String()), "Error: ")
-		if message == "" {
-			message = err.Error()
-		}
-		return nil, fmt.Errorf("%s: %s", program, message)
-	}
-	return out.text.Bytes(), nil
+	return text, err
 }
 
-// head keeps the start of a text.
-type head struct {
-	text bytes.Buffer
-	most int
-	// full is called if there is more.
-	full func()
+// missingError is the error if no program is installed.
+type missingError struct{}
+
+var errMissing error = missingError{}
+
+func (missingError) Error() string {
+	return "neither kustomize nor kubectl is in PATH: install one of them, or build it elsewhere and pipe the result to standard input with -f -"
 }
 
-// Write appends text, up to the limit.
-func (h *head) Write(p []byte) (int, error) {
-	n := min(len(p), h.most-h.text.Len())
-	if n < len(p) {
-		h.full()
-	}
-	h.text.Write(p[:n])
-	return len(p), nil
-}
+// Is reports whether the error is [render.ErrMissing].
+func (missingError) Is(err error) bool { return err == render.ErrMissing }
 
 // IsComponent reports whether a kustomization file is a component, which only a kustomization that
 // includes it can build.

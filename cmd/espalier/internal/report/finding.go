@@ -33,6 +33,9 @@ type Finding struct {
 	Source input.Excerpt
 	// Doc is the document that the position is in, if it is known to [At].
 	Doc *yamlx.Document
+	// Rendered is set if a program has rendered the document from the file. The position is that in
+	// the file, and has no line if it is unknown; Source is the rendered line.
+	Rendered bool
 	// Failed is set for an input that could not be processed.
 	Failed bool
 	// Folded findings are counted, but not listed in formats for people.
@@ -49,15 +52,21 @@ type Finding struct {
 
 // Location returns the location of the finding.
 func (f *Finding) Location() analysis.Location {
-	return analysis.Location{
+	at := analysis.Location{
 		Path: f.Path, Pointer: f.Pointer, File: f.File,
 		Line: f.Span.Line, Column: f.Span.Column, EndLine: f.Span.EndLine, EndColumn: f.Span.EndColumn,
 	}
+	if at.Line == 0 {
+		at.Column, at.EndLine, at.EndColumn = 0, 0, 0
+	}
+	return at
 }
 
 // record is a finding in JSON and YAML. The field names are part of the interface.
 type record struct {
 	location
+	// Rendered is set if the file is a template, and the finding is about what it renders.
+	Rendered bool              `json:"rendered,omitempty"`
 	Section  string            `json:"section,omitempty"`
 	Rule     string            `json:"rule"`
 	Severity analysis.Severity `json:"severity"`
@@ -125,6 +134,9 @@ func (f *Finding) objectName() string {
 // details returns the lines after the message: the details, and the other locations.
 func (f *Finding) details() []string {
 	lines := slices.Clip(f.Detail)
+	if f.Rendered {
+		lines = append(lines, "rendered by helm from the template")
+	}
 	if at := f.Schema; at != nil {
 		line := "schema: " + cmp.Or(at.Path, "the root of the schema")
 		if at.File != "" {
@@ -151,7 +163,7 @@ func newRecord(f *Finding) record {
 	r := record{
 		location: *newLocation(new(f.Location())), Rule: f.Rule, Severity: f.Severity,
 		Message: f.Message, Details: f.Detail, Schema: newLocation(f.Schema), Old: newLocation(f.Old), Affected: f.Affected,
-		Section: f.Section,
+		Section: f.Section, Rendered: f.Rendered,
 	}
 	if id := f.Object; id != (input.Identity{}) {
 		r.Object = &objectRecord{APIVersion: id.APIVersion, Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
@@ -247,15 +259,15 @@ func (s Summary) MarshalJSON() ([]byte, error) {
 // name.
 func At(it *input.Item, f analysis.Finding) Finding {
 	span := it.Position(f.Pointer)
-	if f.Part == analysis.RepeatedName && it.Doc != nil {
+	if f.Part == analysis.RepeatedName && it.Doc != nil && !it.Rendered() {
 		span = it.Doc.FindAgain(it.Base + f.Pointer)
 	}
 	p := span.Value
-	if span.Key.Line > 0 && (f.Part != analysis.FieldValue || !span.Exact ||
+	if (span.Key.Line > 0 || span.Key.Column > 0) && (f.Part != analysis.FieldValue || !span.Exact ||
 		span.Key.Line != span.Value.Line || span.Value.EndLine != span.Value.Line) {
 		p = span.Key
 	}
-	if p.Line == 0 && it.Doc != nil {
+	if p.Line == 0 && it.Doc != nil && !it.Rendered() {
 		p = yamlx.Position{Line: it.Line(), Column: 1}
 	}
 	if it.Base != "" {
@@ -263,7 +275,7 @@ func At(it *input.Item, f analysis.Finding) Finding {
 		f.Pointer = it.Base + f.Pointer
 		f.Fix = below(it.Base, f.Fix)
 	}
-	return Finding{Finding: f, Object: it.Identity(), Doc: it.Doc, File: it.File, Span: p, Source: input.ExcerptAt(it.Doc, p)}
+	return Finding{Finding: f, Object: it.Identity(), Doc: it.Doc, Rendered: it.Rendered(), File: it.File, Span: p, Source: input.ExcerptAt(it.Doc, p)}
 }
 
 // LocationOf returns the location of a pointer into an object: that of the field's name, if

@@ -36,15 +36,16 @@ func (g *githubFormat) finding(f *Finding) error {
 	if f.File != "" {
 		property("file", f.File)
 	}
-	if f.Span.Line > 0 {
-		property("line", fmt.Sprint(f.Span.Line))
+	at := f.Location()
+	if at.Line > 0 {
+		property("line", fmt.Sprint(at.Line))
 	}
-	if f.Span.Column > 0 {
-		property("col", fmt.Sprint(f.Span.Column))
+	if at.Column > 0 {
+		property("col", fmt.Sprint(at.Column))
 	}
-	if f.Span.EndLine > 0 {
-		property("endLine", fmt.Sprint(f.Span.EndLine))
-		property("endColumn", fmt.Sprint(f.Span.EndColumn))
+	if at.EndLine > 0 {
+		property("endLine", fmt.Sprint(at.EndLine))
+		property("endColumn", fmt.Sprint(at.EndColumn))
 	}
 	title := f.objectName()
 	if title != "" && f.Rule != "" {

@@ -442,7 +442,7 @@ func (r *Reporter) Skipped(it *input.Item, reason string) {
 // exact enough: it takes no time.
 func objectOf(it *input.Item) Finding {
 	f := Finding{Object: it.Identity(), File: it.File, Span: yamlx.Position{Line: it.Line()}}
-	if it.Base != "" {
+	if it.Base != "" || it.Rendered() {
 		f.Span.Line = it.Position("").Value.Line
 	}
 	return f

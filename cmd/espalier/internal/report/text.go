@@ -86,6 +86,9 @@ func (t *textFormat) finding(f *Finding) error {
 	}
 	t.w.WriteByte('\n')
 	number := strconv.Itoa(f.Span.Line)
+	if f.Span.Line == 0 {
+		number = " "
+	}
 	margin := strings.Repeat(" ", len(number))
 	if f.Source.Text != "" {
 		source, before, length := excerpt(f)

@@ -77,7 +77,14 @@ func (o *Object) Where() string {
 	if o.Item == nil {
 		return o.where
 	}
-	return fmt.Sprintf("%s:%d", o.Item.File, max(o.Item.Position("").Value.Line, o.Item.Line()))
+	line := o.Item.Position("").Value.Line
+	switch {
+	case !o.Item.Rendered():
+		line = max(line, o.Item.Line())
+	case line == 0:
+		return o.Item.File
+	}
+	return fmt.Sprintf("%s:%d", o.Item.File, line)
 }
 
 // AsItem returns the object as the input of a command. The file of an object that is in none is the

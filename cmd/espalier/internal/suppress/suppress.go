@@ -121,6 +121,9 @@ func (f *Filter) Saw(it *input.Item) {
 		return
 	}
 	f.read(it.Doc, it.File)
+	if it.Rendered() {
+		return // the lines of its comments are not those of the file
+	}
 	if d := f.documents[position{it.File, it.Doc.Line()}]; d != nil && !d.seen {
 		d.seen = true
 		f.seen = append(f.seen, d.comments...)
@@ -171,8 +174,12 @@ func (f *Filter) Apply(found report.Finding) (report.Finding, bool) {
 	f.read(doc, found.File)
 	found.Doc = nil // formats may keep findings
 	names := f.names(found.Rule)
+	line := found.Span.Line
+	if found.Rendered && doc != nil {
+		line, _ = doc.LineColumn(found.Span.Offset)
+	}
 	for _, name := range names {
-		if f.files[found.File].match(name, found.Span.Line) {
+		if f.files[found.File].match(name, line) {
 			return found, false
 		}
 	}

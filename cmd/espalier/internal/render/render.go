@@ -1,0 +1,174 @@
+// Package render runs programs that render manifests, such as helm and kustomize: with a limited
+// output and time, without the network unless it is allowed, and without processes that are left
+// when the run is cancelled.
+package render
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxOutput is the default of [Command].MaxOutput. All of the output is in memory, and the
+	// programs need many times as much.
+	maxOutput = 256 << 20
+	// maxFailure is the number of bytes of standard error that an error includes.
+	maxFailure = 4 << 10
+	// timeout is the default of [Command].Timeout.
+	timeout = 5 * time.Minute
+)
+
+// Command is a program to run.
+type Command struct {
+	Program string
+	// Args must not contain file names that can look like options.
+	Args []string
+	// Env is the environment, that of this process if it is nil.
+	Env []string
+	// Dir is the working directory, that of this process if it is empty.
+	Dir string
+	// Network allows connections. Without it, the environment directs them to a closed port.
+	Network bool
+	// MaxOutput and Timeout limit the run. Zero stands for a default.
+	MaxOutput int
+	Timeout   time.Duration
+}
+
+// Failure is the error of a program that fails.
+type Failure struct {
+	Program string
+	// Message is what the program has written to standard error, or the exit code.
+	Message string
+}
+
+// Error returns the program and its message.
+func (f *Failure) Error() string { return f.Program + ": " + f.Message }
+
+// ErrMissing is returned if a program is not in PATH.
+var ErrMissing = exec.ErrNotFound
+
+// Run runs a program and returns its standard output.
+func Run(ctx context.Context, c Command) ([]byte, error) {
+	limit := cmp.Or(c.Timeout, timeout)
+	running, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	command := exec.CommandContext(running, c.Program, c.Args...)
+	if errors.Is(command.Err, exec.ErrNotFound) {
+		return nil, fmt.Errorf("%s is not in PATH: %w", c.Program, ErrMissing)
+	}
+	command.Dir, command.Env = c.Dir, c.Env
+	if command.Env == nil {
+		command.Env = os.Environ()
+	}
+	if !c.Network {
+		command.Env = append(command.Env, offline()...)
+	}
+	endGroup(command)
+	// Programs that the program starts may have inherited its output.
+	command.WaitDelay = time.Second
+	var full atomic.Bool
+	out := head{most: cmp.Or(c.MaxOutput, maxOutput), full: func() { full.Store(true); stop() }}
+	failure := head{most: maxFailure, full: func() {}}
+	command.Stdout, command.Stderr = &out, &failure
+	err := command.Run()
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case full.Load():
+		return nil, fmt.Errorf("it renders more than %d MiB", out.most>>20)
+	case running.Err() != nil:
+		return nil, fmt.Errorf("%s did not end within %v", c.Program, limit)
+	case err != nil:
+		message := strings.TrimPrefix(strings.TrimSpace(failure.text.String()), "Error: ")
+		if message == "" {
+			message = err.Error()
+		}
+		return nil, &Failure{Program: c.Program, Message: message}
+	}
+	return out.text.Bytes(), nil
+}
+
+// offline returns variables with which git and clients of HTTP reach nothing, whatever the user
+// excludes from proxies.
+func offline() []string {
+	const nowhere = "http://127.0.0.1:9"
+	return []string{"GIT_ALLOW_PROTOCOL=none", "HTTP_PROXY=" + nowhere, "HTTPS_PROXY=" + nowhere, "ALL_PROXY=" + nowhere,
+		"http_proxy=" + nowhere, "https_proxy=" + nowhere, "all_proxy=" + nowhere, "NO_PROXY=", "no_proxy="}
+}
+
+// head keeps the start of a text.
+type head struct {
+	text bytes.Buffer
+	most int
+	// full is called if there is more.
+	full func()
+}
+
+// Write appends text, up to the limit.
+func (h *head) Write(p []byte) (int, error) {
+	n := min(len(p), h.most-h.text.Len())
+	if n < len(p) {
+		h.full()
+	}
+	h.text.Write(p[:n])
+	return len(p), nil
+}
+
+// Cache holds the results of runs, so that each of them happens once. It is safe for concurrent
+// use.
+type Cache struct {
+	mu   sync.Mutex
+	runs map[string]*run
+}
+
+type run struct {
+	mu   sync.Mutex
+	done bool
+	text []byte
+	err  error
+}
+
+// Get returns the result of a key. It calls render if there is none, or only that of a cancelled
+// run.
+func (c *Cache) Get(ctx context.Context, key string, render func() ([]byte, error)) ([]byte, error) {
+	c.mu.Lock()
+	r := c.runs[key]
+	if r == nil {
+		if c.runs == nil {
+			c.runs = map[string]*run{}
+		}
+		r = new(run)
+		c.runs[key] = r
+	}
+	c.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.done {
+		r.text, r.err = render()
+		r.done = ctx.Err() == nil
+	}
+	return r.text, r.err
+}
+
+// WithTemp calls use with a new directory, which is removed afterwards.
+func WithTemp(use func(dir string) ([]byte, error)) (text []byte, err error) {
+	dir, err := os.MkdirTemp("", "espalier-render-")
+	if err != nil {
+		return nil, fmt.Errorf("cannot create a temporary directory: %w", err)
+	}
+	defer func() {
+		if failed := os.RemoveAll(dir); err == nil && failed != nil {
+			err = fmt.Errorf("cannot remove a temporary directory: %w", failed)
+		}
+	}()
+	return use(dir)
+}
