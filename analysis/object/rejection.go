@@ -23,8 +23,8 @@ func (c *Checker) rejection(version *crd.Version, err error) []analysis.Finding 
 	var contradiction *schema.ContradictionError
 	switch {
 	case errors.As(err, &metadata):
-		if found := metadataFindings(metadata.Path, metadata.Value); len(found) > 0 {
-			return found
+		if last := len(metadata.Path) - 1; last >= 0 && metadata.Path[last].Key == "metadata" {
+			return metadataFindings(metadata.Path, metadata.Value)
 		}
 		return []analysis.Finding{{Rule: RuleDecode, Severity: analysis.Error, Path: metadata.Path.String(),
 			Pointer: metadata.Path.Pointer(), Message: metadata.Problem}}
