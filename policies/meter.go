@@ -26,17 +26,12 @@ func (m meters) mutation(e cel.MutatingEvaluator) cel.MutatingEvaluator {
 	return meteredMutation{e}
 }
 
-type costKey struct{}
-
-// withCost returns a context in which the cost of expressions is added to spent.
-func withCost(ctx context.Context, spent *int64) context.Context {
-	return context.WithValue(ctx, costKey{}, spent)
-}
-
-// charge adds the cost of an evaluation. What is left of a budget that was exceeded is negative.
+// charge adds the cost of an evaluation to the record of the request. What is left of a budget that
+// was exceeded is negative. The context cannot carry a counter of its own: it is of a type that
+// k8s.io/apiserver knows.
 func charge(ctx context.Context, budget, left int64) {
-	if spent, ok := ctx.Value(costKey{}).(*int64); ok {
-		*spent += budget - max(left, 0)
+	if rec, ok := ctx.Value(recordKey{}).(*record); ok {
+		rec.cost += budget - max(left, 0)
 	}
 }
 

@@ -37,6 +37,8 @@ type record struct {
 	// again is set while mutating policies are applied again, and settling while it is tried
 	// whether they would change their own result.
 	again, settling bool
+	// cost is that of the expressions since it was set to zero.
+	cost int64
 }
 
 func (a *attributes) AddAnnotation(key, value string) error {
@@ -92,9 +94,9 @@ type recordedValidator struct {
 func (v *recordedValidator) Validate(ctx context.Context, resource runtimeschema.GroupVersionResource, a *admission.VersionedAttributes,
 	params runtime.Object, namespace *corev1.Namespace, budget int64, _ authorizer.UnconditionalAuthorizer) validating.ValidateResult {
 	rec := recordOf(ctx)
-	var cost int64
 	var q question
-	result := v.policy.compiled().Validate(withCost(ctx, &cost), resource, a, params, namespace, budget, &q)
+	rec.cost = 0
+	result := v.policy.compiled().Validate(ctx, resource, a, params, namespace, budget, &q)
 	if q.asked {
 		rec.result.Unjudged = append(rec.result.Unjudged, Unjudged{Policy: v.policy.place(""), Name: v.policy.Name, Binding: rec.binding})
 		return validating.ValidateResult{}
@@ -102,7 +104,7 @@ func (v *recordedValidator) Validate(ctx context.Context, resource runtimeschema
 	binding := v.bindings[rec.binding]
 	add := func(pointer, expression, message string, action Action, failed bool) {
 		rec.result.Decisions = append(rec.result.Decisions, Decision{Policy: v.policy.place(pointer), Name: v.policy.Name,
-			Binding: rec.binding, Action: action, Message: message, Param: nameOf(params), Failed: failed, Cost: cost,
+			Binding: rec.binding, Action: action, Message: message, Param: nameOf(params), Failed: failed, Cost: rec.cost,
 			Expression: expression, Fields: v.policy.fields(expression)})
 	}
 	for i, d := range result.Decisions {
@@ -200,12 +202,12 @@ type recordedPatcher struct {
 
 func (m recordedPatcher) Patch(ctx context.Context, r patch.Request, budget int64) (runtime.Object, error) {
 	rec := recordOf(ctx)
-	var cost int64
 	var q question
 	params := r.OptionalVariables.VersionedParams
 	r.OptionalVariables.Authorizer = &q
 	before := r.VersionedAttributes.VersionedObject.Object()
-	after, err := m.Patcher.Patch(withCost(ctx, &cost), r, budget)
+	rec.cost = 0
+	after, err := m.Patcher.Patch(ctx, r, budget)
 	if q.asked {
 		rec.unjudged(m.policy, m.binding)
 		return before.DeepCopyObject(), nil
@@ -222,7 +224,7 @@ func (m recordedPatcher) Patch(ctx context.Context, r patch.Request, budget int6
 	if err != nil {
 		rec.result.Decisions = append(rec.result.Decisions, Decision{Policy: place, Name: m.policy.Name, Binding: m.binding,
 			Mutating: true, Action: Deny, Message: generic.PolicyError{Policy: mutating.NewMutatingAdmissionPolicyAccessor(m.policy.Policy),
-				Binding: namedBinding{name: m.binding}, Message: err}.Error(), Param: nameOf(params), Failed: true, Cost: cost,
+				Binding: namedBinding{name: m.binding}, Message: err}.Error(), Param: nameOf(params), Failed: true, Cost: rec.cost,
 			Expression: expression, Fields: m.policy.fields(expression)})
 		return nil, err
 	}
@@ -233,7 +235,7 @@ func (m recordedPatcher) Patch(ctx context.Context, r patch.Request, budget int6
 	if len(paths) == 0 {
 		return after, nil
 	}
-	done := Mutation{Policy: place, Name: m.policy.Name, Binding: m.binding, Param: nameOf(params), Paths: paths, Cost: cost, Again: rec.again}
+	done := Mutation{Policy: place, Name: m.policy.Name, Binding: m.binding, Param: nameOf(params), Paths: paths, Cost: rec.cost, Again: rec.again}
 	if rec.settling {
 		rec.result.Unsettled = append(rec.result.Unsettled, done)
 	} else {
