@@ -125,6 +125,8 @@ type Change struct {
 	values string
 	// prefix is the part of the message that says between which versions objects move.
 	prefix string
+	// transition is set for a new rule about updates.
+	transition bool
 }
 
 // BreaksRules reports whether the change may make stored objects violate rules: it adds one, or
@@ -252,3 +254,6 @@ func (e *Effect) Covers(p schema.Path) bool {
 	}
 	return true
 }
+
+// IsTransition reports whether the change adds a rule about updates, which no stored object violates.
+func (c *Change) IsTransition() bool { return c.transition }

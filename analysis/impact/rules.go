@@ -63,7 +63,7 @@ func (c *comparer) validations(p place, was, is side) {
 			c.emit(p, "rule-added", keyword, "rule added that always holds: "+show(r.Rule)).of(r.Rule)
 		case j < 0 && c.rules.isTransition(r):
 			c.emit(p, "rule-added", keyword, "rule added: "+show(r.Rule),
-				at(Clients, p.path, "updates that violate it are rejected; stored objects stay valid")).of(r.Rule)
+				at(Clients, p.path, "updates that violate it are rejected; stored objects stay valid")).of(r.Rule).transition = true
 		case j < 0 && c.holdsWithoutAdded(p, was, is, r):
 			c.emit(p, "rule-added", keyword, "rule added that holds as long as the new fields are not set: "+show(r.Rule)).of(r.Rule)
 		case j < 0:

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"espalier.dev/analysis"
 	"espalier.dev/analysis/impact"
-	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/source"
@@ -220,34 +217,4 @@ func (a *app) diff(c *cobra.Command, args []string, o diffOptions) (err error) {
 		r.Add(servedFinding("use etcd (--etcd-servers) or a snapshot (--snapshot) to see what the new CRD would reveal"))
 	}
 	return nil
-}
-
-// loadSides reads CRDs, including their status. several is called for a CRD with the name of
-// another one, which is not compared.
-func (a *app) loadSides(ctx context.Context, flags input.Flags, problem func(input.Problem),
-	several func(*input.Item, analysis.Finding)) (diffSet, error) {
-	set := diffSet{byName: map[string]*diffSide{}}
-	ds, err := a.loadDefinitions(ctx, flags, problem)
-	if err != nil {
-		return set, err
-	}
-	for _, d := range ds.All() {
-		side, err := newDiffSide(d)
-		if err != nil {
-			at := d.item().Position("").Value
-			problem(input.Problem{Rule: object.RuleInvalidDefinition, File: d.file, Line: at.Line,
-				Column: at.Column, Message: err.Error(), Object: d.identity()})
-			continue
-		}
-		if first := set.byName[side.crd.Name]; first != nil {
-			at := report.At(first.item, analysis.Finding{})
-			several(d.item(), analysis.Finding{
-				Rule: ruleSeveral, Severity: analysis.Warning, Path: "metadata.name", Pointer: "/metadata/name",
-				Message: fmt.Sprintf("the CRD %s is also in %s, line %d: only that one is compared", side.crd.Name, at.File, at.Span.Line),
-			})
-			continue
-		}
-		set.byName[side.crd.Name] = side
-	}
-	return set, nil
 }

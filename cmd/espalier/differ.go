@@ -54,6 +54,41 @@ func (s diffSet) single() *diffSide {
 	return nil
 }
 
+// loadSides reads CRDs, including their status. several is called for a CRD with the name of
+// another one, which is not compared.
+func (a *app) loadSides(ctx context.Context, flags input.Flags, problem func(input.Problem),
+	several func(*input.Item, analysis.Finding)) (diffSet, error) {
+	ds, err := a.loadDefinitions(ctx, flags, problem)
+	if err != nil {
+		return diffSet{byName: map[string]*diffSide{}}, err
+	}
+	return sidesOf(ds, problem, several), nil
+}
+
+// sidesOf decodes CRDs, including their status. several is called as by loadSides.
+func sidesOf(ds *definitions, problem func(input.Problem), several func(*input.Item, analysis.Finding)) diffSet {
+	set := diffSet{byName: map[string]*diffSide{}}
+	for _, d := range ds.All() {
+		side, err := newDiffSide(d)
+		if err != nil {
+			at := d.item().Position("").Value
+			problem(input.Problem{Rule: object.RuleInvalidDefinition, File: d.file, Line: at.Line,
+				Column: at.Column, Message: err.Error(), Object: d.identity()})
+			continue
+		}
+		if first := set.byName[side.crd.Name]; first != nil {
+			at := report.At(first.item, analysis.Finding{})
+			several(d.item(), analysis.Finding{
+				Rule: ruleSeveral, Severity: analysis.Warning, Path: "metadata.name", Pointer: "/metadata/name",
+				Message: fmt.Sprintf("the CRD %s is also in %s, line %d: only that one is compared", side.crd.Name, at.File, at.Span.Line),
+			})
+			continue
+		}
+		set.byName[side.crd.Name] = side
+	}
+	return set
+}
+
 // differ is one run of diff.
 type differ struct {
 	r        *report.Reporter

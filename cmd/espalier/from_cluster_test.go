@@ -125,7 +125,7 @@ func clusterCommands(t *testing.T) [][]string {
 	}
 	writeFile(t, crd, text)
 	return [][]string{
-		{"diff", crd}, {"audit"}, {"why", "things.g007.example.com/t", "spec"},
+		{"diff", crd}, {"upgrade", crd}, {"audit"}, {"why", "things.g007.example.com/t", "spec"},
 		{"lint"}, {"lint", "things.g007.example.com"}, {"explain", "things.g007.example.com"}, {"show", "core"}, {"show", "core", "things.g007.example.com"},
 		{"generate", "typescript", "-o", filepath.Join(dir, "out")}, {"generate", "typescript", "-o", filepath.Join(dir, "one"), "things.g007.example.com"},
 		{"test", suite}, {"validate"}, {"validate", thing}, {"validate", "--old-from-cluster", thing},
@@ -137,7 +137,7 @@ func TestFromClusterPages(t *testing.T) {
 	t.Parallel()
 	const crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	for i, args := range append(clusterCommands(t), clusterCommands(t)...) {
-		if slices.Contains([]string{"diff", "audit", "why"}, args[0]) {
+		if slices.Contains([]string{"diff", "upgrade", "audit", "why"}, args[0]) {
 			continue // they read objects
 		}
 		f := &fakeCluster{old: i >= len(clusterCommands(t))}

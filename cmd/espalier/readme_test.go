@@ -60,7 +60,7 @@ func TestReadme(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"audit", "diff", "explain", "fix", "lint", "prune", "review", "show", "test", "validate", "why"} {
+	for _, name := range []string{"audit", "diff", "explain", "fix", "lint", "prune", "review", "show", "test", "upgrade", "validate", "why"} {
 		if !seen[name] {
 			t.Errorf("README.md does not show %s", name)
 		}

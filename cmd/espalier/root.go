@@ -89,7 +89,7 @@ func newRootCommand(a *app) *cobra.Command {
 		Long: `Espalier checks CustomResourceDefinitions (CRDs), custom resources, and objects of
 Kubernetes' own kinds as kube-apiserver does. It needs no cluster, and all commands except
 serve and migrate work offline. With --from-cluster, lint, validate, test, explain, show,
-generate, diff, audit and why read a running cluster.
+generate, diff, upgrade, audit and why read a running cluster.
 
 Validate, test, explain, show and serve know Kubernetes' own kinds, such as Deployments,
 without a CRD or a download. The other commands are about CRDs and custom resources.
@@ -144,6 +144,7 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 		newFixCommand(a),
 		newDiffCommand(a),
 		newReviewCommand(a),
+		newUpgradeCommand(a),
 		newAuditCommand(a),
 		newWhyCommand(a),
 		newPruneCommand(a),

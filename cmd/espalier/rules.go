@@ -12,6 +12,7 @@ import (
 	"espalier.dev/analysis/object"
 	"espalier.dev/analysis/replay"
 	"espalier.dev/analysis/suite"
+	"espalier.dev/analysis/upgrade"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/suppress"
 )
@@ -168,6 +169,16 @@ func reviewRules(configured []lint.Rule, c impact.Config) (rules []analysis.Rule
 		}
 	}
 	return rules
+}
+
+// upgradeRules returns the rules of the findings of upgrade.
+func upgradeRules() []analysis.Rule {
+	rules := append(inputRules(),
+		analysis.Rule{ID: object.RuleInvalidDefinition, Severity: analysis.Error, Summary: "The CRD cannot be used."},
+		analysis.Rule{ID: ruleSeveral, Severity: analysis.Warning, Summary: "Several CRDs have the same name: only the first is compared."},
+		analysis.Rule{ID: ruleNoObjects, Severity: analysis.Error, Summary: "No object is of the kind of a CRD."},
+	)
+	return slices.Concat(rules, sourceRules(), upgrade.Rules())
 }
 
 // sourceRules returns the rules of findings about a source of stored objects.

@@ -169,7 +169,7 @@ func (a *app) prepareInput(c *cobra.Command) {
 // whose standard output has nothing but findings.
 func (a *app) environmentOutput(c *cobra.Command) ([]string, error) {
 	value, _ := a.environ(outputVariable)
-	if value == "" || c.Flags().Changed("output") || !slices.Contains([]string{"lint", "validate", "diff", "review", "test"}, c.Name()) {
+	if value == "" || c.Flags().Changed("output") || !slices.Contains([]string{"lint", "validate", "diff", "review", "upgrade", "test"}, c.Name()) {
 		return nil, nil
 	}
 	outputs := strings.Split(value, ",")
@@ -241,7 +241,7 @@ func configRules() config.Rules {
 		Validate:  suppressible(validationRules()),
 		Diff:      suppressible(impact.Rules()),
 		All: suppressible(lintRules(lint.Rules()), fixRules(), validationRules(), pruneRules(),
-			diffRules(impact.Config{}), auditRules(), recordRules()),
+			diffRules(impact.Config{}), auditRules(), recordRules(), upgradeRules()),
 		Fixed: idsOf(fixedRules()),
 	}
 	for _, r := range lint.Rules() {

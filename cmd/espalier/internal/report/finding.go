@@ -7,7 +7,6 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/audit"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/internal/nearest"
 	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 )
@@ -221,6 +221,8 @@ type Summary struct {
 	Interrupted bool `json:"interrupted,omitempty"`
 	// Aborted is set if the command was aborted by an error, which the caller reports.
 	Aborted bool `json:"-"`
+	// Steps are what to do about the findings, in this order.
+	Steps []Step `json:"steps,omitempty"`
 	// Extra holds additional counts of a command.
 	Extra map[string]any `json:"-"`
 	// Note, if set, says in text which objects these are.
@@ -229,6 +231,35 @@ type Summary struct {
 	Notes []string `json:"-"`
 	// Verdict, if set, replaces the number of findings in the text of the summary.
 	Verdict string `json:"-"`
+}
+
+// Step is something to do, in JSON and YAML too.
+type Step struct {
+	// Phase and Action identify the step, Title describes it. Findings that need it have the title
+	// as their section.
+	Phase  string `json:"phase"`
+	Action string `json:"action"`
+	Title  string `json:"title"`
+	// CRDs are the names of the CRDs that it is about, and Objects the number of objects.
+	CRDs    []string `json:"crds,omitempty"`
+	Objects int64    `json:"objects"`
+	// Commands are what to run.
+	Commands []string `json:"commands,omitempty"`
+}
+
+// shownNames is the maximum number of names that a line lists.
+const shownNames = 5
+
+// line returns the step as one line, without commands.
+func (s *Step) line() string {
+	line, crds := s.Title, nearest.First(s.CRDs, shownNames)
+	switch {
+	case s.Objects > 0 && crds != "":
+		return fmt.Sprintf("%s (%s of %s)", line, analysis.Plural(int(s.Objects), "object"), crds)
+	case crds != "":
+		return fmt.Sprintf("%s (%s)", line, crds)
+	}
+	return line
 }
 
 // lines returns the lines before the summary in formats for people.
@@ -242,11 +273,11 @@ func (s *Summary) lines() []string {
 // MarshalJSON writes Extra beside the other counts.
 func (s Summary) MarshalJSON() ([]byte, error) {
 	type plain Summary
-	base, err := json.Marshal(plain(s))
+	base, err := marshal(plain(s))
 	if err != nil || len(s.Extra) == 0 {
 		return base, err
 	}
-	extra, err := json.Marshal(s.Extra)
+	extra, err := marshal(s.Extra)
 	if err != nil {
 		return nil, err
 	}

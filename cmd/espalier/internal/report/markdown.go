@@ -127,12 +127,44 @@ func writeMarkdownDetails(b *strings.Builder, lines []string) {
 	}
 }
 
+// maxMarkdownSteps limits the length of the steps.
+const maxMarkdownSteps = 20_000
+
+// markdownSteps returns what to do as a list, with commands as code.
+func markdownSteps(s *Summary) string {
+	var b strings.Builder
+	for i := range s.Steps {
+		fmt.Fprintf(&b, "%d. %s\n", i+1, escapeMarkdown(s.Steps[i].line()))
+		for n, command := range s.Steps[i].Commands {
+			text := fmt.Sprintf("   - %s\n", codeSpan(command))
+			if b.Len()+len(text) > maxMarkdownSteps {
+				fmt.Fprintf(&b, "   - and %s: other formats list all\n", analysis.Plural(len(s.Steps[i].Commands)-n, "more command"))
+				break
+			}
+			b.WriteString(text)
+		}
+	}
+	return b.String()
+}
+
 func (m *markdownFormat) close(s *Summary) error {
 	var b strings.Builder
+	steps := ""
+	if !s.Aborted && !s.Interrupted && !m.options.NoSummary {
+		steps = markdownSteps(s)
+	}
+	for m.size+len(steps) > MaxMarkdown-markdownFrame && m.findings.count > 0 {
+		m.size -= len(m.findings.drop().text)
+		m.leftOut++
+	}
 	title := func() {
 		if b.Len() == 0 {
 			fmt.Fprintf(&b, "### %s\n\n", escapeMarkdown(m.options.Command))
 		}
+	}
+	if steps != "" {
+		title()
+		fmt.Fprintf(&b, "#### Steps\n\n%s\n", steps)
 	}
 	items, section := slices.Collect(m.findings.all()), ""
 	m.sections.each(len(items), func(i int) string { return items[i].section }, func(i int) {

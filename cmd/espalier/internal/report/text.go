@@ -191,6 +191,7 @@ func (t *textFormat) close(s *Summary) error {
 	if t.count > 0 {
 		t.w.WriteByte('\n')
 	}
+	t.steps(s)
 	if t.folded > 0 {
 		fmt.Fprintln(t.w, t.options.Folded(t.folded))
 	}
@@ -199,6 +200,21 @@ func (t *textFormat) close(s *Summary) error {
 	}
 	fmt.Fprintln(t.w, t.paint(color, summaryLine(s, t.options.What)))
 	return t.flush()
+}
+
+// steps writes what to do.
+func (t *textFormat) steps(s *Summary) {
+	if len(s.Steps) == 0 || s.Aborted || s.Interrupted {
+		return
+	}
+	fmt.Fprintln(t.w, t.paint(bold, "Steps:"))
+	for i := range s.Steps {
+		fmt.Fprintf(t.w, "%3d. %s\n", i+1, OneLine(s.Steps[i].line()))
+		for _, command := range s.Steps[i].Commands {
+			fmt.Fprintf(t.w, "       %s\n", OneLine(command))
+		}
+	}
+	t.w.WriteByte('\n')
 }
 
 // omittedLine says how many findings are not shown because there are too many.

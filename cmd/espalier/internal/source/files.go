@@ -113,16 +113,16 @@ func (f *files) Objects(ctx context.Context, selected Selection) iter.Seq2[Objec
 			o := Object{Definition: d.Name(), Namespace: it.Namespace(), Name: it.Name(), JSON: it.JSON, Item: it}
 			if d.Namespaced() && o.Namespace == "" {
 				o.Namespace = metav1.NamespaceDefault
-				o.JSON = withNamespace(o.JSON, o.Namespace)
+				o.JSON = WithNamespace(o.JSON, o.Namespace)
 			}
 			return o, selected.has(o.Namespace, o.Name)
 		})
 	}
 }
 
-// withNamespace adds the namespace to the metadata of an object, as kubectl does for manifests
+// WithNamespace adds the namespace to the metadata of an object, as kubectl does for manifests
 // that have none.
-func withNamespace(src []byte, namespace string) []byte {
+func WithNamespace(src []byte, namespace string) []byte {
 	var r jsonx.Reader
 	r.Reset(src)
 	out := src
