@@ -5,5 +5,8 @@
 // collide. Each finding belongs to a Rule. A rule has a name, a severity and a
 // documentation page, and can be disabled.
 //
+// Policies lints admission policies, their bindings and the configurations of webhooks, together with
+// the CRDs and built-in kinds that they match. CEL is injected, as for the rules of CRDs.
+//
 // Differences compares the two schema semantics for a decoded CRD.
 package lint

@@ -10,7 +10,7 @@ import (
 	"espalier.dev/internal/nearest"
 )
 
-// Rule is a check that lint applies to CRDs.
+// Rule is a check that lint applies to CRDs or admission policies.
 type Rule struct {
 	// ID is the name of the rule in kebab case. It is stable.
 	ID string
@@ -68,6 +68,14 @@ const (
 	semanticsRefused    = "semantics-refused"
 	semanticsLiberty    = "semantics-liberty"
 	semanticsPublished  = "semantics-published"
+
+	invalidPolicy    = "invalid-policy"
+	policyBinding    = "policy-binding"
+	policyMatch      = "policy-match"
+	policyNamespace  = "policy-namespace"
+	policyParam      = "policy-param"
+	policyType       = "policy-type"
+	policyTypeStatus = "policy-type-status"
 
 	conventionBoolean    = "convention-boolean"
 	conventionConditions = "convention-conditions"
@@ -147,6 +155,13 @@ func table() []Rule {
 		{ID: semanticsRefused, Severity: analysis.Info},
 		{ID: semanticsLiberty, Severity: analysis.Info},
 		{ID: semanticsPublished, Severity: analysis.Info, Off: true},
+		{ID: invalidPolicy, Severity: analysis.Error},
+		{ID: policyBinding, Severity: analysis.Warning},
+		{ID: policyMatch, Severity: analysis.Warning},
+		{ID: policyNamespace, Severity: analysis.Warning},
+		{ID: policyParam, Severity: analysis.Warning},
+		{ID: policyType, Severity: analysis.Warning},
+		{ID: policyTypeStatus, Severity: analysis.Info, Off: true},
 	}
 	for _, id := range [...]string{
 		conventionBoolean, conventionConditions, conventionEnum, conventionFloat, conventionListType,

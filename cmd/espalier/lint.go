@@ -33,14 +33,20 @@ func newLintCommand(a *app) *cobra.Command {
 	var o lintOptions
 	c := &cobra.Command{
 		Use:   "lint PATH... | --from-cluster [CRD...]",
-		Short: "Find errors and likely mistakes in CRDs",
+		Short: "Find errors and likely mistakes in CRDs and admission policies",
 		Long: `Lint reports why the API server would reject a CRD (v1 or v1beta1), likely mistakes in
-valid CRDs, and where the two semantics differ. Other documents are skipped. CRDs that are
-linted together are also checked for conflicting names.
+valid CRDs, and where the two semantics differ. CRDs that are linted together are also checked
+for conflicting names.
+
+Lint also checks ValidatingAdmissionPolicies, MutatingAdmissionPolicies, their bindings and
+webhook configurations: why the API server would reject them, type errors of expressions in
+the CRDs and built-in kinds that they match, parameters and policies that do not exist, and
+rules that match nothing. Lint policies together with their CRDs, bindings and parameters.
+Other documents are skipped.
 
 ` + otherFilesHelp + `
 
-With --from-cluster, lint checks the CRDs of a running cluster: all of them, or those that the
+With --from-cluster, lint checks the CRDs of a running cluster, and no policies: all of them, or those that the
 arguments name, like crontabs.example.com. Findings name the path of the CRD in the API
 instead of a file. The rule leftover, which finds what only servers write, is then off.
 
@@ -75,6 +81,9 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
   # Annotate a pull request: unknown formats are errors, list types are not checked
   espalier lint -f crds/ --severity unknown-format=error --disable list-type -o github
 
+  # Check the policies below a directory, together with the CRDs that they match
+  espalier lint -R crds/ admission/
+
   # Check all CRDs of a running cluster, or one of them
   espalier lint --from-cluster --context staging
   espalier lint --from-cluster crontabs.stable.example.com
@@ -96,7 +105,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 			return a.lint(c, o, args)
 		},
 	}
-	addInputFlags(c, &o.input, "CRDs", input.Definitions)
+	addInputFlags(c, &o.input, "CRDs and admission policies", input.Policies)
 	addFromClusterFlags(c, &o.source, "check the CRDs of a running cluster; arguments are then names of CRDs")
 	c.Flags().StringSliceVar(&o.enable, "enable", nil, "comma-separated `RULES` to turn on, "+
 		lint.Conventions+" or "+lint.All+"; repeatable")
@@ -154,36 +163,43 @@ func (a *app) lint(c *cobra.Command, o lintOptions, args []string) (err error) {
 		return err
 	}
 	defer func() { err = r.Finish(err) }()
-	var items []*input.Item
+	in := &lintInput{}
 	if fromCluster {
-		items, err = a.clusterCRDs(c.Context(), &o.source, args, r.Failure)
+		in.crds, err = a.clusterCRDs(c.Context(), &o.source, args, r.Failure)
+		in.all = in.crds
 	} else {
-		items, err = a.readDefinitions(c.Context(), o.input, r)
+		err = a.readLintInput(c.Context(), o.input, r, in)
 	}
 	if err != nil {
 		return err
 	}
-	texts := make([][]byte, len(items))
-	for i, it := range items {
-		texts[i] = it.JSON
-	}
-	found, err := lint.Run(c.Context(), texts, lint.Options{
+	found, err := lint.Run(c.Context(), textsOf(in.crds), lint.Options{
 		Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Configs: configs, Done: func() { r.Progress("CRDs linted") },
 	})
 	if err != nil {
 		return err
 	}
-	for i, it := range items {
+	findings := map[*input.Item][]analysis.Finding{}
+	for i, it := range in.crds {
+		findings[it] = found[i]
+	}
+	if err := a.lintPolicies(c.Context(), in, configs, findings); err != nil {
+		return err
+	}
+	if len(in.policies) > 0 {
+		r.SetWhat("object")
+	}
+	for _, it := range in.all {
 		r.Saw(it)
-		for _, f := range placed(it, found[i]) {
+		for _, f := range placed(it, findings[it]) {
 			r.Add(f)
 		}
 	}
 	return nil
 }
 
-// readDefinitions reads CRDs and skips other objects. Input without CRDs is a problem.
-func (a *app) readDefinitions(ctx context.Context, flags input.Flags, r *report.Reporter) (definitions []*input.Item, err error) {
+// readLintInput reads CRDs and policies, and skips other objects. Input without any is a problem.
+func (a *app) readLintInput(ctx context.Context, flags input.Flags, r *report.Reporter, in *lintInput) error {
 	failed := false
 	fail := func(p input.Problem) {
 		failed = true
@@ -202,24 +218,28 @@ func (a *app) readDefinitions(ctx context.Context, flags input.Flags, r *report.
 			fail(*f.problem)
 		}
 		for _, it := range f.items {
-			if isDefinition(it) {
-				definitions = append(definitions, it)
+			in.names = append(in.names, nameOf(it))
+			switch p := misspelledProblem(it); {
+			case isDefinition(it):
+				in.all, in.crds = append(in.all, it), append(in.crds, it)
 				r.Progress("CRDs read")
-			} else if p := misspelledProblem(it); p != nil {
+			case lint.IsPolicy(it.TypeMeta()):
+				in.all, in.policies = append(in.all, it), append(in.policies, it)
+			case p != nil:
 				fail(*p)
-			} else {
+			default:
 				r.Skipped(it, "not a CRD")
 			}
 		}
 		return nil
 	}
 	if err := input.Parallel(ctx, a.stdin, flags, work, emit, fail); err != nil {
-		return nil, err
+		return err
 	}
-	if len(definitions) == 0 && !failed && flags.Keep == input.Everything && !flags.Excluded() {
+	if len(in.all) == 0 && !failed && flags.Keep == input.Everything && !flags.Excluded() {
 		r.Failure(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}
-	return definitions, nil
+	return nil
 }
 
 // lintConfigs returns the configuration of the rules by file and by flags.

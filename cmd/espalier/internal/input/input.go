@@ -105,6 +105,9 @@ const (
 	Manifests
 	// Definitions keeps documents that mention CRDs, except templates.
 	Definitions
+	// Policies keeps documents that mention CRDs, admission policies or webhook configurations,
+	// except templates.
+	Policies
 )
 
 // Problem is an input that cannot be read, with its position as far as it is known.

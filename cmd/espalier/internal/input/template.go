@@ -14,6 +14,12 @@ func mentionsDefinition(text []byte) bool {
 	return bytes.Contains(text, []byte(api.Kind)) || bytes.Contains(text, []byte(api.GroupName+"/"))
 }
 
+// mentionsPolicy reports whether a text may contain an admission policy, a binding of one, or a
+// webhook configuration.
+func mentionsPolicy(text []byte) bool {
+	return bytes.Contains(text, []byte("admissionregistration.k8s.io/"))
+}
+
 // mentionsObject reports whether a text may contain an object.
 func mentionsObject(text []byte) bool {
 	return bytes.Contains(text, []byte("apiVersion")) && bytes.Contains(text, []byte("kind"))
@@ -30,6 +36,8 @@ func (f *Flags) keeps(text []byte) bool {
 			bytes.Contains(text, []byte("Kind:")) && bytes.Contains(bytes.ToLower(text), []byte("apiversion:"))
 	case Definitions:
 		return mentionsDefinition(text)
+	case Policies:
+		return mentionsDefinition(text) || mentionsPolicy(text)
 	}
 	return true
 }

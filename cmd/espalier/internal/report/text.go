@@ -222,6 +222,9 @@ func omittedLine(s *Summary, o *Options) string {
 	return fmt.Sprintf("%s not shown: --max-findings is %d", analysis.Plural(s.Omitted, "more finding"), o.MaxFindings)
 }
 
+// SetWhat changes the noun for an input in the summary.
+func (r *Reporter) SetWhat(noun string) { r.options.What = noun }
+
 // summaryLine returns the summary as text.
 func summaryLine(s *Summary, what string) string {
 	var found []string

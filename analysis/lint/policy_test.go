@@ -1,0 +1,275 @@
+package lint_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"espalier.dev/analysis"
+	"espalier.dev/analysis/lint"
+	"espalier.dev/analysis/object"
+	"espalier.dev/api/codec"
+	"espalier.dev/crd"
+	kindscel "espalier.dev/kinds/cel"
+	"espalier.dev/kinds/schemas"
+	"espalier.dev/schema"
+	"espalier.dev/schema/rules/typecheck"
+)
+
+// shirts is a CRD that policies match.
+const shirts = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: shirts.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: shirts, singular: shirt, kind: Shirt, shortNames: [sh], listKind: ShirtList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {color: {type: string}, size: {type: integer}}}}}}
+  - name: v2
+    served: true
+    storage: false
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {colour: {type: string}, size: {type: integer}}}}}}`
+
+// lintPolicies lints the policies in a stream of YAML, together with its other objects.
+func lintPolicies(t *testing.T, config lint.Config, text string) (found []analysis.Finding) {
+	t.Helper()
+	checker := object.ForKinds(kindscel.New())
+	o := lint.PolicyOptions{Configs: []lint.Config{config}, Types: typecheck.New(),
+		Check: func(ctx context.Context, source []byte) []analysis.Finding {
+			return checker.Check(ctx, source, nil, object.Strict)
+		},
+		Builtin: func(gvk runtimeschema.GroupVersionKind) *schema.Structural {
+			for _, k := range schemas.Called(gvk.Kind) {
+				if d, err := k.Definition(); err == nil && k.Group == gvk.Group && d.Version(gvk.Version) != nil {
+					return d.Version(gvk.Version).Structural()
+				}
+			}
+			return nil
+		},
+	}
+	var policies [][]byte
+	for _, doc := range strings.Split(text, "\n---\n") {
+		source := toJSON(t, doc)
+		var head metav1.PartialObjectMetadata
+		if err := yaml.Unmarshal(source, &head); err != nil {
+			t.Fatal(err)
+		}
+		o.Objects = append(o.Objects, lint.ObjectName{GroupKind: head.GroupVersionKind().GroupKind(), Namespace: head.Namespace, Name: head.Name})
+		switch {
+		case lint.IsPolicy(head.TypeMeta):
+			policies = append(policies, source)
+		case head.Kind == "CustomResourceDefinition":
+			hub, err := codec.DecodeLenient(source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := crd.New(hub, crd.Options{Semantics: schema.Kubernetes, IgnoreRules: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Definitions = append(o.Definitions, d)
+		}
+	}
+	all, err := lint.Policies(t.Context(), policies, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Concat(all...)
+}
+
+// policy returns a ValidatingAdmissionPolicy.
+func policy(rule, rest string) string {
+	return `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: p}
+spec:
+  matchConstraints:
+    resourceRules: [` + rule + `]
+` + rest
+}
+
+// rule returns a rule for CREATE.
+func rule(group, version, resource string) string {
+	return fmt.Sprintf(`{apiGroups: [%q], apiVersions: [%q], operations: [CREATE], resources: [%q]}`, group, version, resource)
+}
+
+// validation returns a validation with an expression.
+func validation(expression string) string {
+	return fmt.Sprintf("  validations: [{expression: %q}]", expression)
+}
+
+// TestPolicyRules has a hit and a near miss for each rule about policies.
+func TestPolicyRules(t *testing.T) {
+	const binding = `
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: b}
+spec:
+  validationActions: [Deny]
+`
+	const mutating = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: m}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}]
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: %q}
+  - patchType: JSONPatch
+    jsonPatch: {expression: %q}`
+	const webhook = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: w}
+webhooks:
+- name: w.example.com
+  clientConfig: {url: "https://example.com"}
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  rules: [%s]
+  matchConditions: [{name: a, expression: %q}]`
+	deployments := rule("apps", "v1", "deployments")
+	fine := validation("object.metadata.name != 'a'")
+	valid := policy(deployments, fine)
+	withParams := policy(deployments, "  paramKind: {apiVersion: v1, kind: ConfigMap}\n"+validation("params.data.max != ''"))
+	const maps = "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: limits, namespace: default}"
+	const spaces = "\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: production}"
+	for _, test := range []struct {
+		rule, name string
+		text       string
+		want       []string
+		says       []string
+	}{
+		{"invalid-policy", "not a boolean", policy(deployments, validation("object.spec.replicas")), []string{"error spec.validations[0].expression"}, []string{"must evaluate to bool but got dyn"}},
+		{"invalid-policy", "unknown field", policy(deployments, fine+"\n  matchCondition: []"), []string{"error spec.matchCondition"}, nil},
+		{"invalid-policy", "a binding", valid + binding + "  policyName: p\n  paramRef: {parameterNotFoundAction: Deny}", []string{"error spec.paramRef"}, nil},
+		{"invalid-policy", "a webhook", fmt.Sprintf(webhook, deployments, "object.spec"), []string{"error webhooks[0].matchConditions[0].expression"}, []string{"must evaluate to bool"}},
+		{"invalid-policy", "an old version", strings.Replace(valid, "k8s.io/v1", "k8s.io/v1beta1", 1), []string{"warning apiVersion"}, []string{"does not serve it any more: use admissionregistration.k8s.io/v1"}},
+		{"invalid-policy", "a version that can be enabled", strings.Replace(fmt.Sprintf(mutating, "Object{}", "[JSONPatch{}]"), "k8s.io/v1", "k8s.io/v1alpha1", 1),
+			[]string{"warning apiVersion"}, []string{"only if it is enabled"}},
+		{"invalid-policy", "right", valid, nil, nil},
+
+		{"policy-type", "unknown field", policy(deployments, validation("object.spec.replcas < 5")), []string{"warning spec.validations[0].expression"},
+			[]string{`for apps/v1 Deployment: undefined field 'replcas': did you mean "replicas"?`, "line 1, column 12 of the expression: object.spec.replcas < 5"}},
+		{"policy-type", "each version of a CRD", policy(`{apiGroups: [example.com], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: [shirts, shirts/status]}`,
+			validation("object.spec.color != oldObject.spec.color")) + "\n---\n" + shirts,
+			[]string{"warning spec.validations[0].expression", "warning spec.validations[0].expression"}, []string{`for example.com/v2 Shirt: undefined field 'color': did you mean "colour"?`, "column 12 "}},
+		{"policy-type", "everywhere", policy(deployments, `  paramKind: {apiVersion: v1, kind: ConfigMap}
+  matchConditions: [{name: a, expression: object.a == 1}]
+  variables: [{name: v, expression: object.b}]
+  validations: [{expression: variables.v == 1 && params.dat.x == '', messageExpression: "'' + string(oldObject.c)"}]
+  auditAnnotations: [{key: a, valueExpression: "string(oldObject.d)"}]`), []string{"warning spec.auditAnnotations[0].valueExpression", "warning spec.matchConditions[0].expression",
+			"warning spec.validations[0].expression", "warning spec.validations[0].messageExpression", "warning spec.variables[0].expression"}, nil},
+		{"policy-type", "some kinds", policy(`{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments, daemonsets, statefulsets, replicasets]}`,
+			validation("object.spec.replicas < 5 && object.spec.minReadySeconds < '5'")), []string{"warning spec.validations[0].expression", "warning spec.validations[0].expression"},
+			[]string{"for apps/v1 DaemonSet, apps/v1 Deployment, apps/v1 ReplicaSet, and 1 more: found no matching overload", "the kinds are apps/v1 DaemonSet, apps/v1 Deployment, apps/v1 ReplicaSet, apps/v1 StatefulSet"}},
+		{"policy-type", "guarded", policy(`{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments, daemonsets]}`,
+			validation("!has(object.spec.replicas) || object.spec.replicas < 5")), nil, nil},
+		{"policy-type", "guarded by a condition", policy(`{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments, daemonsets]}`,
+			"  matchConditions: [{name: a, expression: request.resource.resource != 'daemonsets'}]\n"+validation("object.spec.replicas < 5")), nil, nil},
+		{"policy-type", "a mutation", fmt.Sprintf(mutating, "Object{spec: Object.spec{replica: 1}}", "[JSONPatch{op: 'add', path: '/spec/replicas', value: object.spec.replica}]"),
+			[]string{"warning spec.mutations[0].applyConfiguration.expression", "warning spec.mutations[1].jsonPatch.expression"}, []string{`did you mean "replicas"?`}},
+		{"policy-type", "a right mutation", fmt.Sprintf(mutating, "Object{spec: Object.spec{replicas: 1}}", "[JSONPatch{op: 'add', path: '/spec/replicas', value: object.spec.replicas}]"), nil, nil},
+		{"policy-type", "a webhook", fmt.Sprintf(webhook, deployments, "object.spec.replica < 1"), []string{"warning webhooks[0].matchConditions[0].expression"}, nil},
+		{"policy-type", "a right webhook", fmt.Sprintf(webhook, deployments, "object.spec.replicas < 1"), nil, nil},
+		{"policy-type", "wrong for all kinds", policy(rule("*", "*", "*"), validation("object.metadata.lables['a'] == ''")), []string{"warning spec.validations[0].expression"}, []string{`for all kinds: undefined field 'lables': did you mean "labels"?`}},
+		{"policy-type", "right for one of all kinds", policy(rule("*", "*", "*"), validation("object.spec.replicas < 1")), nil, nil},
+		{"policy-type", "unknown kinds", policy(rule("other.org", "v1", "things"), "  paramKind: {apiVersion: v1, kind: ConfigMap}\n"+validation("object.a.b == params.dat.c")), []string{"warning spec.validations[0].expression"}, []string{`undefined field 'dat': did you mean "data"?`}},
+		{"policy-type", "reported as invalid", policy(deployments, validation("object.spec.replicas < 1 && request.naem == ''")), nil, nil},
+
+		{"policy-type-status", "guarded", policy(`{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments, daemonsets]}`,
+			validation("!has(object.spec.replicas) || object.spec.replicas < 5")), []string{"info spec.validations[0].expression", "info spec.validations[0].expression"}, []string{"for apps/v1 DaemonSet: undefined field 'replicas'"}},
+		{"policy-type-status", "right", valid, nil, nil},
+
+		{"policy-param", "no such kind", policy(deployments, "  paramKind: {apiVersion: v1, kind: ConfigMaps}\n"+fine), []string{"warning spec.paramKind.kind"}, []string{`did you mean "ConfigMap"?`}},
+		{"policy-param", "no such version", policy(deployments, "  paramKind: {apiVersion: example.com/v3, kind: Shirt}\n"+fine) + "\n---\n" + shirts, []string{"warning spec.paramKind.apiVersion"}, []string{"Shirt.example.com has no version v3", "there are v1, v2"}},
+		{"policy-param", "unknown group", policy(deployments, "  paramKind: {apiVersion: other.org/v1, kind: Limit}\n"+fine), []string{"info spec.paramKind"}, []string{"no CRD in the input defines Limit.other.org"}},
+		{"policy-param", "a CRD", policy(deployments, "  paramKind: {apiVersion: example.com/v1, kind: Shirt}\n"+fine) + "\n---\n" + shirts, nil, nil},
+		{"policy-param", "no paramRef", withParams + binding + "  policyName: p", []string{"warning spec"}, []string{"params is null"}},
+		{"policy-param", "no paramKind", valid + binding + "  policyName: p\n  paramRef: {name: limits, parameterNotFoundAction: Deny}", []string{"warning spec.paramRef"}, []string{"the policy has no paramKind"}},
+		{"policy-param", "another object", withParams + binding + "  policyName: p\n  paramRef: {name: limit, namespace: default, parameterNotFoundAction: Allow}" + maps, []string{"warning spec.paramRef.name"}, []string{"there is no ConfigMap default/limit in the input"}},
+		{"policy-param", "another namespace", withParams + binding + "  policyName: p\n  paramRef: {name: limits, namespace: other, parameterNotFoundAction: Allow}" + maps, []string{"warning spec.paramRef.name"}, nil},
+		{"policy-param", "no object", withParams + binding + "  policyName: p\n  paramRef: {name: limits, namespace: default, parameterNotFoundAction: Deny}", []string{"info spec.paramRef.name"}, []string{"all requests are denied"}},
+		{"policy-param", "may be missing", withParams + binding + "  policyName: p\n  paramRef: {name: limits, namespace: default, parameterNotFoundAction: Allow}", nil, nil},
+		{"policy-param", "found", withParams + binding + "  policyName: p\n  paramRef: {name: limits, namespace: default, parameterNotFoundAction: Deny}" + maps, nil, nil},
+		{"policy-param", "found in the namespace of the request", withParams + binding + "  policyName: p\n  paramRef: {name: limits, parameterNotFoundAction: Deny}" + maps, nil, nil},
+		{"policy-param", "a selector", withParams + binding + "  policyName: p\n  paramRef: {selector: {}, parameterNotFoundAction: Deny}" + maps, nil, nil},
+		{"policy-param", "cluster-scoped parameters", policy(deployments, "  paramKind: {apiVersion: v1, kind: Namespace}\n"+fine) + binding + "  policyName: p\n  paramRef: {name: a, namespace: b, parameterNotFoundAction: Deny}", []string{"warning spec.paramRef.namespace"}, []string{"Namespace is cluster-scoped"}},
+		{"policy-param", "cluster-scoped objects", policy(rule("", "v1", "nodes"), "  paramKind: {apiVersion: v1, kind: ConfigMap}\n"+fine) + binding + "  policyName: p\n  paramRef: {name: limits, parameterNotFoundAction: Deny}" + maps, []string{"warning spec.paramRef"}, []string{"matches nodes, which are cluster-scoped"}},
+
+		{"policy-binding", "no policy", valid + binding + "  policyName: q-p", []string{"info metadata.name", "warning spec.policyName"}, nil},
+		{"policy-binding", "misspelled", strings.Replace(valid, "name: p", "name: replicas", 1) + binding + "  policyName: replcas", []string{"info metadata.name", "warning spec.policyName"}, nil},
+		{"policy-binding", "no policies at all", strings.TrimPrefix(binding, "\n---\n") + "  policyName: p", []string{"info spec.policyName"}, []string{"there is no ValidatingAdmissionPolicy p in the input"}},
+		{"policy-binding", "another kind", fmt.Sprintf(mutating, "Object{}", "[]") + binding + "  policyName: m", []string{"info metadata.name", "warning spec.policyName"}, nil},
+		{"policy-binding", "bound", valid + binding + "  policyName: p", nil, nil},
+
+		{"policy-namespace", "misspelled", valid + binding + "  policyName: p\n  matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: prodction}}}" + spaces,
+			[]string{"warning spec.matchResources.namespaceSelector.matchLabels[kubernetes.io/metadata.name]"}, []string{`did you mean "production"?`}},
+		{"policy-namespace", "of parameters", withParams + binding + "  policyName: p\n  paramRef: {name: limits, namespace: other, parameterNotFoundAction: Deny}" + spaces, []string{"warning spec.paramRef.namespace"}, nil},
+		{"policy-namespace", "in a list", valid + binding + "  policyName: p\n  matchResources: {namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: [production, a]}]}}" + spaces,
+			[]string{"warning spec.matchResources.namespaceSelector.matchExpressions[0].values[1]"}, nil},
+		{"policy-namespace", "there, or always there, or not selected", valid + binding + "  policyName: p\n  matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: production}, matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: [kube-system]}, {key: kubernetes.io/metadata.name, operator: NotIn, values: [a]}]}}" + spaces, nil, nil},
+		{"policy-namespace", "no namespaces", valid + binding + "  policyName: p\n  matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: a}}}", nil, nil},
+
+		{"policy-match", "another group", policy(rule("", "v1", "deployments"), fine), []string{"warning spec.matchConstraints.resourceRules[0]"}, []string{"the rule matches nothing: the core group has no resource deployments: it belongs to apps"}},
+		{"policy-match", "singular", policy(rule("apps", "v1", "deployment"), fine), []string{"warning spec.matchConstraints.resourceRules[0]"}, []string{`did you mean "deployments"?`}},
+		{"policy-match", "misspelled", policy(rule("apps", "v1", "deploymnts/scale"), fine), []string{"warning spec.matchConstraints.resourceRules[0]"}, []string{`did you mean "deployments/scale"?`}},
+		{"policy-match", "misspelled group", policy(rule("exmple.com", "v1", "shirts"), fine) + "\n---\n" + shirts, []string{"warning spec.matchConstraints.resourceRules[0].apiGroups[0]"}, []string{`did you mean "example.com"?`}},
+		{"policy-match", "version", policy(rule("batch", "v1beta1", "cronjobs"), fine), []string{"warning spec.matchConstraints.resourceRules[0]"}, []string{"cronjobs.batch has no version v1beta1"}},
+		{"policy-match", "parts", policy(`{apiGroups: [apps, batch], apiVersions: [v1, v1beta1], operations: [CREATE, CONNECT], resources: [deployments, replicationcontrollers]}`, fine),
+			[]string{"info spec.matchConstraints.resourceRules[0].apiGroups[1]", "info spec.matchConstraints.resourceRules[0].apiVersions[1]", "info spec.matchConstraints.resourceRules[0].operations[1]", "warning spec.matchConstraints.resourceRules[0].resources[1]"}, nil},
+		{"policy-match", "unknown group", policy(rule("other.org", "v1", "things"), fine), []string{"info spec.matchConstraints.resourceRules[0].apiGroups[0]"}, []string{"other.org is not a group of Kubernetes"}},
+		{"policy-match", "subresource of a CRD", policy(rule("example.com", "v2", "shirts/status"), fine) + "\n---\n" + shirts, []string{"warning spec.matchConstraints.resourceRules[0]"}, []string{"shirts.example.com has no version v2"}},
+		{"policy-match", "scope", policy(`{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments], scope: Cluster}`, fine), []string{"warning spec.matchConstraints.resourceRules[0].scope"}, []string{"deployments.apps is namespaced"}},
+		{"policy-match", "operation", policy(rule("", "v1", "pods/status"), fine), []string{"warning spec.matchConstraints.resourceRules[0].operations[0]"}, []string{"there are no CREATE requests for pods/status: the rule matches nothing"}},
+		{"policy-match", "exempt", policy(rule("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies"), fine), []string{"warning spec.matchConstraints.resourceRules[0].resources"}, []string{"policies never apply to"}},
+		{"policy-match", "excluded", policy(deployments, "    excludeResourceRules: [{apiGroups: [\"*\"], apiVersions: [\"*\"], operations: [\"*\"], resources: [deployments]}]\n"+fine), []string{"warning spec.matchConstraints.excludeResourceRules"}, nil},
+		{"policy-match", "not all excluded", policy(deployments, "    excludeResourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [UPDATE], resources: [deployments]}, {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments], resourceNames: [a]}]\n"+fine), nil, nil},
+		{"policy-match", "a binding that does not meet its policy", valid + binding + "  policyName: p\n  matchResources: {resourceRules: [" + rule("", "v1", "pods") + "]}", []string{"warning spec.matchResources.resourceRules"}, []string{"the binding matches nothing"}},
+		{"policy-match", "a binding that meets its policy", valid + binding + "  policyName: p\n  matchResources: {resourceRules: [" + rule("*", "*", "*") + "]}", nil, nil},
+		{"policy-match", "a webhook", fmt.Sprintf(webhook, rule("apps", "v1", "pods"), "true"), []string{"warning webhooks[0].rules[0]"}, nil},
+		{"policy-match", "wildcards, subresources and connections", policy(`{apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: ["*/*"]}, {apiGroups: [""], apiVersions: [v1], operations: [CONNECT], resources: [pods/exec, pods/attach, services/proxy]},
+			{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods/eviction, pods/binding, serviceaccounts/token]}, {apiGroups: [apps], apiVersions: [v1], operations: [UPDATE], resources: ["*/scale", deployments/*]},
+			{apiGroups: [apiextensions.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [customresourcedefinitions]}, {apiGroups: [example.com], apiVersions: [v1, v2], operations: [DELETE], resources: [shirts]}`, fine) + "\n---\n" + shirts, nil, nil},
+	} {
+		t.Run(test.rule+"/"+test.name, func(t *testing.T) {
+			found := lintPolicies(t, only(test.rule), strings.TrimPrefix(test.text, "\n---\n"))
+			expect(t, found, test.want...)
+			if len(found) == len(test.want) && len(found) > 0 {
+				says(t, found[0], test.says...)
+			}
+		})
+	}
+}
+
+// TestPolicyBounds checks that a policy with many expressions that matches everything is checked within
+// a bound.
+func TestPolicyBounds(t *testing.T) {
+	var text strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&text, "  - expression: object.metadata.lables%d == ''\n", i)
+	}
+	all := `{apiGroups: ["", apps, batch, networking.k8s.io, rbac.authorization.k8s.io, storage.k8s.io], apiVersions: ["*"], operations: ["*"], resources: [pods, services, secrets, configmaps, deployments, statefulsets, daemonsets, jobs, ingresses, roles, clusterroles]}`
+	found := lintPolicies(t, only("policy-type"), policy(all, "  validations:\n"+strings.TrimSuffix(text.String(), "\n")))
+	if len(found) < 400 || len(found) > 2000 {
+		t.Errorf("there are %d findings", len(found))
+	}
+}

@@ -1,0 +1,240 @@
+package lint
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/admissionregistration/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"espalier.dev/analysis"
+	"espalier.dev/internal/nearest"
+	"espalier.dev/schema"
+)
+
+const (
+	// maxTypes limits the kinds that the expressions of a policy are checked for. kube-apiserver
+	// checks ten.
+	maxTypes = 50
+	// maxChecks limits the expressions of a policy, each counted once for each kind.
+	maxChecks = 5000
+)
+
+// typedKind is a kind that expressions are checked for.
+type typedKind struct {
+	kind     runtimeschema.GroupVersionKind
+	resource runtimeschema.GroupVersionResource
+	schema   *schema.Structural
+}
+
+func (k typedKind) String() string {
+	apiVersion, kind := k.kind.ToAPIVersionAndKind()
+	return apiVersion + " " + kind
+}
+
+// typedKinds returns the kinds of matches, in order, each once. Kinds without a schema are left out.
+func typedKinds(all []*endpointMatch) (out []typedKind) {
+	seen := map[runtimeschema.GroupVersionKind]bool{}
+	for _, m := range all {
+		if seen[m.kind] || m.kind.Kind == "" {
+			continue
+		}
+		seen[m.kind] = true
+		if len(out) == maxTypes {
+			break
+		}
+		if s := m.schema(); s != nil {
+			out = append(out, typedKind{m.kind, m.GroupVersionResource, s})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b typedKind) int {
+		return cmp.Or(cmp.Compare(a.kind.Group, b.kind.Group), cmp.Compare(a.kind.Version, b.kind.Version), cmp.Compare(a.kind.Kind, b.kind.Kind))
+	})
+	return out
+}
+
+// policyTypes reports type errors in the expressions of a policy.
+func (l *policyLinter) policyTypes(ctx context.Context, p *policyObject) {
+	c := l.newTypeCheck(ctx, p, root().child("spec", "matchConditions"), p.spec.conditions)
+	c.types.Mutating = p.isMutating()
+	for i, v := range p.spec.variables {
+		c.variables = append(c.variables, placedExpression{root().child("spec", "variables").index(i).child("expression"), v.Expression})
+		c.names = append(c.names, v.Name)
+	}
+	c.expressions = p.spec.expressions
+	if k := p.spec.params; k != nil {
+		c.types.HasParams, c.types.ParamKind = true, kindOf(k)
+		if e := l.resources.paramEndpoint(c.types.ParamKind); e != nil {
+			c.types.Params = e.schema()
+		}
+	}
+	c.run(p.matches)
+}
+
+// conditionTypes reports type errors in the match conditions of a webhook.
+func (l *policyLinter) conditionTypes(ctx context.Context, p *policyObject, at *place, conditions []v1.MatchCondition, found *matches) {
+	l.newTypeCheck(ctx, p, at, conditions).run(found)
+}
+
+// typeCheck checks the expressions of a policy or a webhook.
+type typeCheck struct {
+	ctx     context.Context
+	linter  *policyLinter
+	p       *policyObject
+	types   schema.ExpressionTypes
+	checked int
+	// conditions come first; a kind for which one is false has no further ones.
+	conditions, variables, expressions []placedExpression
+	names                              []string
+}
+
+func (l *policyLinter) newTypeCheck(ctx context.Context, p *policyObject, at *place, conditions []v1.MatchCondition) *typeCheck {
+	c := &typeCheck{ctx: ctx, linter: l, p: p}
+	for i, m := range conditions {
+		c.conditions = append(c.conditions, placedExpression{at.index(i).child("expression"), m.Expression})
+	}
+	return c
+}
+
+// failure is what is wrong with an expression, and the kinds for which it is.
+type failure struct {
+	at    placedExpression
+	issue schema.TypeIssue
+	kinds []string
+}
+
+// run checks all expressions for all kinds.
+func (c *typeCheck) run(found *matches) {
+	if c.linter.Types == nil || len(c.conditions)+len(c.variables)+len(c.expressions) == 0 {
+		return
+	}
+	if c.p.on[policyType] {
+		kinds := typedKinds(found.endpoints)
+		if len(kinds) == 0 && len(found.endpoints) == 0 && len(found.wild) > 0 {
+			c.wild(typedKinds(found.wild))
+		} else {
+			if len(kinds) == 0 {
+				kinds = []typedKind{{}} // params and variables have types, too
+			}
+			c.report(policyType, analysis.Warning, c.failures(kinds, false))
+		}
+	}
+	if c.p.on[policyTypeStatus] && c.p.kind == validatingPolicy {
+		c.report(policyTypeStatus, analysis.Info, c.failures(typedKinds(found.endpoints), true))
+	}
+}
+
+// wild checks expressions for kinds that only a wildcard names. An expression is expected to be right
+// for one of them.
+func (c *typeCheck) wild(kinds []typedKind) {
+	if len(kinds) == 0 {
+		return
+	}
+	first := c.failures(kinds[:1], false)
+	for _, k := range kinds[1:] {
+		if len(first) == 0 {
+			return
+		}
+		others := c.failures([]typedKind{k}, false)
+		first = slices.DeleteFunc(first, func(f *failure) bool {
+			return !slices.ContainsFunc(others, func(o *failure) bool { return o.at == f.at })
+		})
+	}
+	for _, f := range first {
+		f.kinds = []string{"all kinds"}
+	}
+	c.report(policyType, analysis.Warning, first)
+}
+
+// failures returns what is wrong, in the order of the expressions.
+func (c *typeCheck) failures(kinds []typedKind, published bool) (out []*failure) {
+	for _, k := range kinds {
+		t := c.types
+		t.Kind, t.Resource, t.Object, t.Published = k.kind, k.resource, k.schema, published
+		checker, err := c.linter.Types.Expressions(t)
+		if err != nil {
+			return out
+		}
+		note := func(at placedExpression, result schema.TypedExpression) {
+			c.checked++
+			for _, issue := range result.Issues {
+				i := slices.IndexFunc(out, func(f *failure) bool { return f.at == at && f.issue == issue })
+				if i < 0 {
+					i = len(out)
+					out = append(out, &failure{at: at, issue: issue})
+				}
+				if name := k.String(); k.kind.Kind != "" {
+					out[i].kinds = append(out[i].kinds, name)
+				}
+			}
+		}
+		never := false
+		for _, e := range c.conditions {
+			if c.skips(e) || published {
+				continue // kube-apiserver does not check them
+			}
+			result := checker.Check(e.text)
+			if never = result.False; never {
+				break
+			}
+			note(e, result)
+		}
+		if never {
+			continue
+		}
+		for i, e := range c.variables {
+			result := checker.Declare(c.names[i], e.text)
+			if !c.skips(e) && !published {
+				note(e, result)
+			}
+		}
+		for _, e := range c.expressions {
+			if !c.skips(e) {
+				note(e, checker.Check(e.text))
+			}
+		}
+	}
+	return out
+}
+
+// skips reports whether an expression is not checked: the API server rejects it, or there are too many.
+func (c *typeCheck) skips(e placedExpression) bool {
+	return c.checked >= maxChecks || c.ctx.Err() != nil || strings.TrimSpace(e.text) == "" || c.p.rejected[e.at.pointer()]
+}
+
+// report reports failures.
+func (c *typeCheck) report(rule string, severity analysis.Severity, failures []*failure) {
+	for _, f := range failures {
+		message := f.issue.Message + nearest.DidYouMean(f.issue.Nearest)
+		if len(f.kinds) > 0 {
+			message = "for " + nearest.First(f.kinds, 3) + ": " + message
+		}
+		var detail []string
+		if lines := strings.Split(f.at.text, "\n"); f.issue.Line > 0 && f.issue.Line <= len(lines) {
+			detail = append(detail, fmt.Sprintf("line %d, column %d of the expression: %s", f.issue.Line, f.issue.Column, excerpt(lines[f.issue.Line-1], f.issue.Column)))
+		}
+		if len(f.kinds) > 3 {
+			detail = append(detail, "the kinds are "+strings.Join(f.kinds, ", "))
+		}
+		c.p.add(rule, f.at.at, note{severity: severity, detail: detail}, message)
+	}
+}
+
+// excerpt returns the part of a line around a column, which counts from 1.
+func excerpt(line string, column int) string {
+	const most = 80
+	runes := []rune(line)
+	from := max(0, min(column-1-most/2, len(runes)-most))
+	to := min(len(runes), from+most)
+	out := strings.TrimSpace(string(runes[from:to]))
+	if from > 0 {
+		out = "…" + out
+	}
+	if to < len(runes) {
+		out += "…"
+	}
+	return out
+}

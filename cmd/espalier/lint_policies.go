@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"sync"
+
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"espalier.dev/analysis"
+	"espalier.dev/analysis/lint"
+	"espalier.dev/analysis/object"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/kinds/schemas"
+	"espalier.dev/schema"
+	"espalier.dev/schema/rules/typecheck"
+)
+
+// lintInput is the input of lint.
+type lintInput struct {
+	// all are the CRDs and policies, in their order.
+	all, crds, policies []*input.Item
+	// names are those of all objects.
+	names []lint.ObjectName
+}
+
+// textsOf returns the texts of objects.
+func textsOf(items []*input.Item) [][]byte {
+	texts := make([][]byte, len(items))
+	for i, it := range items {
+		texts[i] = it.JSON
+	}
+	return texts
+}
+
+// nameOf returns the name of an object.
+func nameOf(it *input.Item) lint.ObjectName {
+	gvk := runtimeschema.FromAPIVersionAndKind(it.APIVersion(), it.Kind())
+	return lint.ObjectName{GroupKind: gvk.GroupKind(), Namespace: it.Namespace(), Name: it.Name()}
+}
+
+// lintPolicies lints the policies of the input and adds the findings about them. CRDs that cannot be
+// used are reported as CRDs, and policies are linted without them.
+func (a *app) lintPolicies(ctx context.Context, in *lintInput, configs []lint.Config, findings map[*input.Item][]analysis.Finding) error {
+	if len(in.policies) == 0 {
+		return nil
+	}
+	o := lint.PolicyOptions{
+		Configs: configs, Types: typecheck.New(), Builtin: newBuiltinSchemas().of, Objects: in.names,
+		Check: func(ctx context.Context, source []byte) []analysis.Finding {
+			return builtinChecker().Check(ctx, source, nil, object.Strict)
+		},
+	}
+	for _, it := range in.crds {
+		if d, err := newDefinition(it, a.semantics.Semantics).base(); err == nil {
+			o.Definitions = append(o.Definitions, d)
+		}
+	}
+	found, err := lint.Policies(ctx, textsOf(in.policies), o)
+	if err != nil {
+		return err
+	}
+	for i, it := range in.policies {
+		findings[it] = found[i]
+	}
+	return nil
+}
+
+// builtinSchemas are the schemas of the built-in kinds. Those of a kind are made when they are needed.
+type builtinSchemas struct {
+	mu    sync.Mutex
+	kinds map[runtimeschema.GroupKind]*schemas.Kind
+	made  map[runtimeschema.GroupVersionKind]*schema.Structural
+}
+
+func newBuiltinSchemas() *builtinSchemas {
+	b := &builtinSchemas{kinds: map[runtimeschema.GroupKind]*schemas.Kind{}, made: map[runtimeschema.GroupVersionKind]*schema.Structural{}}
+	for _, k := range schemas.All() {
+		b.kinds[runtimeschema.GroupKind{Group: k.Group, Kind: k.Names.Kind}] = k
+	}
+	return b
+}
+
+// of returns the schema of a version of a kind, or nil if there is none.
+func (b *builtinSchemas) of(gvk runtimeschema.GroupVersionKind) *schema.Structural {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s, ok := b.made[gvk]; ok {
+		return s
+	}
+	k := b.kinds[gvk.GroupKind()]
+	if k == nil {
+		return nil
+	}
+	d, err := k.Definition()
+	if err != nil {
+		return nil
+	}
+	for _, v := range d.Versions() {
+		b.made[gvk.GroupKind().WithVersion(v.Name())] = v.Structural()
+	}
+	return b.made[gvk]
+}
