@@ -3,12 +3,13 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"path"
 )
 
 // DropForeign returns the JSON of a CRD, of either version, without the fields that
-// kube-apiserver does not have (x-kubernetes-unions, readOnly, jsonSchema). It drops them
-// whatever they contain, so in its semantics they are neither stored nor a reason to reject
-// a CRD. DropForeign returns data itself if there is nothing to drop. It ignores errors,
+// kube-apiserver does not have (x-kubernetes-unions, readOnly, jsonSchema), and without
+// [JSONSchemaAnnotation]. It drops them whatever they contain, so in its semantics they are
+// neither stored nor a reason to reject a CRD. DropForeign returns data itself if there is nothing to drop. It ignores errors,
 // which Unmarshal reports.
 func DropForeign(data []byte) []byte { return dropForeign(data, false) }
 
@@ -18,7 +19,8 @@ func DropMalformedForeign(data []byte) []byte { return dropForeign(data, true) }
 
 func dropForeign(data []byte, malformed bool) []byte {
 	if !bytes.Contains(data, []byte(`"x-kubernetes-unions"`)) &&
-		!bytes.Contains(data, []byte(`"readOnly"`)) && !bytes.Contains(data, []byte(`"jsonSchema"`)) {
+		!bytes.Contains(data, []byte(`"readOnly"`)) && !bytes.Contains(data, []byte(`"jsonSchema"`)) &&
+		!bytes.Contains(data, []byte(path.Base(JSONSchemaAnnotation))) { // the slash may be escaped
 		return data
 	}
 	var tree map[string]any
@@ -28,6 +30,7 @@ func dropForeign(data []byte, malformed bool) []byte {
 		return data
 	}
 	f := foreign{malformed: malformed}
+	f.annotation(tree)
 	spec, _ := tree["spec"].(map[string]any)
 	f.validation(spec, "validation")
 	versions, _ := spec["versions"].([]any)
@@ -65,6 +68,19 @@ func (f *foreign) drop(from map[string]any, name string, into any) {
 	}
 	delete(from, name)
 	f.dropped = true
+}
+
+// annotation drops the jsonSchema of v1. It is text, so it is never malformed here.
+func (f *foreign) annotation(tree map[string]any) {
+	meta, _ := tree["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	if _, ok := annotations[JSONSchemaAnnotation]; !ok || f.malformed {
+		return
+	}
+	f.dropped = true
+	if delete(annotations, JSONSchemaAnnotation); len(annotations) == 0 {
+		delete(meta, "annotations")
+	}
 }
 
 func (f *foreign) validation(from map[string]any, name string) {

@@ -54,7 +54,7 @@ func (v *Version) PrepareUpdate(obj, old schema.Object) {
 	oldMeta, _ := old["metadata"].(map[string]any)
 	// Clients cannot change the creation and deletion timestamps.
 	for _, k := range []string{"creationTimestamp", "deletionTimestamp"} {
-		if t, ok := oldMeta[k]; ok && t != nil {
+		if t := oldMeta[k]; t != nil {
 			meta[k] = t
 		}
 	}
@@ -111,8 +111,8 @@ func (v *Version) HasStatus() bool {
 }
 
 func metadataOf(obj schema.Object) map[string]any {
-	meta, ok := obj["metadata"].(map[string]any)
-	if !ok || meta == nil {
+	meta, _ := obj["metadata"].(map[string]any)
+	if meta == nil {
 		meta = map[string]any{}
 		obj["metadata"] = meta
 	}

@@ -1,9 +1,6 @@
 package crd
 
 import (
-	"bytes"
-	"reflect"
-
 	"k8s.io/apimachinery/pkg/conversion"
 	kjson "sigs.k8s.io/json"
 
@@ -12,18 +9,9 @@ import (
 
 // equal compares parts of CRDs by meaning, as kube-apiserver does: empty lists equal
 // missing ones, and JSON values are compared regardless of formatting.
-func equal(a, b any) bool {
-	va, vb := reflect.ValueOf(a), reflect.ValueOf(b)
-	if va.IsValid() && vb.IsValid() && va.Kind() == reflect.Pointer && vb.Kind() == reflect.Pointer && va.Pointer() == vb.Pointer() {
-		return true
-	}
-	return conversion.EqualitiesOrDie(equalJSON).DeepEqual(a, b)
-}
+func equal(a, b any) bool { return conversion.EqualitiesOrDie(equalJSON).DeepEqual(a, b) }
 
 func equalJSON(a, b api.JSON) bool {
-	if bytes.Equal(a.Raw, b.Raw) {
-		return true
-	}
 	va, errA := parseJSON(a)
 	vb, errB := parseJSON(b)
 	return errA == nil && errB == nil && conversion.EqualitiesOrDie().DeepEqual(va, vb)

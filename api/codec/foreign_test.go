@@ -55,6 +55,20 @@ func TestForeign(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
+	t.Run("the annotation of a jsonSchema", func(t *testing.T) {
+		for annotations, want := range map[string]string{
+			`{"espalier.dev/json-schema":"{}"}`:          `{"name":"x"}`,
+			`{"espalier.dev\/json-schema":"no","a":"b"}`: `{"annotations":{"a":"b"},"name":"x"}`,
+		} {
+			text := `{"metadata":{"name":"x","annotations":` + annotations + `}}`
+			if got := string(api.DropForeign([]byte(text))); got != `{"metadata":`+want+`}` {
+				t.Errorf("%s: got %s", annotations, got)
+			}
+			if got := string(api.DropMalformedForeign([]byte(text))); got != text {
+				t.Errorf("for tools: got %s", got)
+			}
+		}
+	})
 	for _, foreign := range []string{`"readOnly":"yes"`, `"readOnly":true`, `"x-kubernetes-unions":[{"fields":{"a":"A"}}]`} {
 		t.Run("the rest stays without "+foreign, func(t *testing.T) {
 			got := string(api.DropForeign([]byte(fmt.Sprintf(v1, `{"default":1.50,"maximum":12345678901234567890,`+foreign+`}`))))

@@ -139,6 +139,14 @@ func TestRevealed(t *testing.T) {
 				versions(unserved(version("v1", false, privileged)), version("v2", true, n), version("v3", false, privileged)), "[spec.privileged]"},
 			{"in a new version", `{"privileged":true}`, versions(unserved(version("v1", false, privileged)), version("v2", true, n)),
 				versions(unserved(version("v1", false, privileged)), version("v2", true, n), version("v3", false, privileged)), "[spec.privileged]"},
+			// The storage version prunes what the others return, also if it is not served.
+			{"in a storage version that is not served, and another", `{"privileged":true}`, versions(unserved(version("v1", true, n)), version("v2", false, n)),
+				versions(unserved(version("v1", true, privileged)), version("v2", false, privileged)), "[spec.privileged]"},
+			{"beside a storage version that is not served", `{"privileged":true}`, versions(unserved(version("v1", true, n)), version("v2", false, n)),
+				versions(unserved(version("v1", true, n)), version("v2", false, privileged)), "[]"},
+			// The next version that specifies it returns it, and then it is not new.
+			{"in a storage version that is not served", `{"privileged":true}`, versions(unserved(version("v1", true, n)), version("v2", false, n)),
+				versions(unserved(version("v1", true, privileged)), version("v2", false, n)), "[spec.privileged]"},
 			// It is served in v1 before and after, although the storage version does not have it.
 			{"another change", `{"privileged":true}`, versions(version("v1", false, privileged), version("v2", true, n)), versions(version("v1", false, privileged), version("v2", true, n+`,"m":{"type":"integer"}`)), "[]"},
 			{"a new version of a served field", `{"privileged":true}`, versions(version("v1", false, privileged), version("v2", true, n)),

@@ -191,18 +191,7 @@ func (k *kinds) read(src []byte, decode func([]byte) (*api.CustomResourceDefinit
 	if k.options.Semantics.KnowsForeignFields() {
 		return decode(src)
 	}
-	c, err := decode(api.DropForeign(src))
-	if err == nil {
-		dropJSONSchema(c)
-	}
-	return c, err
-}
-
-// dropJSONSchema removes validation.jsonSchema, which kube-apiserver does not support.
-func dropJSONSchema(c *api.CustomResourceDefinition) {
-	if delete(c.Annotations, api.JSONSchemaAnnotation); len(c.Annotations) == 0 {
-		c.Annotations = nil
-	}
+	return decode(api.DropForeign(src))
 }
 
 // readStored decodes a stored CRD.
@@ -222,8 +211,7 @@ func (k *kinds) readHead(src []byte) (c *api.CustomResourceDefinition, spec []by
 			return nil, nil, err
 		}
 	}
-	dropJSONSchema(c)
-	return c, spec, nil
+	return c, spec, api.SetLegacySchema(c, nil) // kube-apiserver does not support it
 }
 
 func (k *kind) DecodeStored(src []byte) (runtime.Object, error) {

@@ -309,7 +309,7 @@ func (f *finder) results(r *ast.ReturnStmt, stack []ast.Node) {
 			if is.Value.Kind() == constant.String && constant.StringVal(is.Value) != "" && types.Identical(want, types.Typ[types.String]) {
 				f.wrap(e, name+".Zero(#, ", ")", e.Pos(), e.End(), `""`)
 			}
-		case types.Identical(is.Type, want) && !isZero(e):
+		case types.Identical(is.Type, want) && !isZero(e) && !isShift(e):
 			if zero := zero(want); zero != "" {
 				f.wrap(e, name+".Zero(#, ", ")", e.Pos(), e.End(), zero)
 			}
@@ -321,6 +321,13 @@ func (f *finder) results(r *ast.ReturnStmt, stack []ast.Node) {
 func isZero(e ast.Expr) bool {
 	lit, ok := e.(*ast.CompositeLit)
 	return ok && len(lit.Elts) == 0
+}
+
+// isShift reports whether an expression is a shift. The type of a shifted constant is that of the
+// context, which an argument of a function would change.
+func isShift(e ast.Expr) bool {
+	b, ok := e.(*ast.BinaryExpr)
+	return ok && (b.Op == token.SHL || b.Op == token.SHR)
 }
 
 // zero returns the zero value of a type, for people. It is empty for types whose values may be

@@ -13,12 +13,13 @@
 // one for a seed, and lists the survivors of each package. It fails if there are too many. All
 // mutants are compiled at once, each with a switch, and run with the tests that execute them: those
 // of the package, then the comparisons with Kubernetes in test/oracle and the proofs in server and
-// cmd/espalier. With -own, only those of the package: this takes less time, and reports no mutant as
-// killed that another run reports as a survivor.
+// cmd/espalier. With -own, only those of the package, and with -skip, not the slow ones: this takes
+// less time, and reports no mutant as killed that another run reports as a survivor.
 //
 //	go run ./mutants -mechanical 300 DIR                    # 300 mutants
 //	go run ./mutants -mechanical 100 DIR schema crd         # 100 in these packages
 //	go run ./mutants -mechanical 50 -own DIR server/fields  # 50, with the tests of server/fields
+//	go run ./mutants -mechanical 9999 -own -skip 'Hostile|Growth|Fuzz' DIR schema  # all, quickly
 package main
 
 import (
@@ -49,16 +50,17 @@ func main() {
 	size := flag.Int("mechanical", 0, "mechanical mutants to test instead of the list")
 	seed := flag.Uint64("seed", 1, "number that decides which mechanical mutants to test")
 	own := flag.Bool("own", false, "test mechanical mutants with the tests of their packages alone")
+	skip := flag.String("skip", "", "regular expression of the tests to leave out of -mechanical, as for go test")
 	flag.Parse()
 	if flag.NArg() == 0 || *parallel < 1 {
-		fmt.Fprintln(os.Stderr, "usage: mutants [-j N] [-sample N] DIR [ID...]\n       mutants [-j N] -mechanical N [-seed N] [-own] DIR [PACKAGE...]")
+		fmt.Fprintln(os.Stderr, "usage: mutants [-j N] [-sample N] DIR [ID...]\n       mutants [-j N] -mechanical N [-seed N] [-own] [-skip REGEXP] DIR [PACKAGE...]")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var err error
 	if *size > 0 {
-		err = mechanicalMutants(ctx, os.Stdout, flag.Arg(0), flag.Args()[1:], &mechanical{parallel: *parallel, size: *size, seed: *seed, own: *own})
+		err = mechanicalMutants(ctx, os.Stdout, flag.Arg(0), flag.Args()[1:], &mechanical{parallel: *parallel, size: *size, seed: *seed, own: *own, skip: *skip})
 	} else {
 		err = run(ctx, os.Stdout, flag.Arg(0), flag.Args()[1:], *parallel, *sample)
 	}

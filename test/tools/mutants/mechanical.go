@@ -55,7 +55,8 @@ type mechanical struct {
 	parallel   int
 	size       int
 	seed       uint64
-	own        bool // use the tests of the packages alone
+	own        bool   // use the tests of the packages alone
+	skip       string // the regular expression of tests to leave out
 	provers    []prover
 	proofs     []ledger.Proof
 	equivalent []*equivalent
@@ -166,7 +167,7 @@ func (r *mechanical) with(ctx context.Context, w io.Writer, list []*mutant, reac
 			continue
 		}
 		start := time.Now()
-		s, err := newSuite(ctx, r.lab, pkg, r.overlay, names[pkg])
+		s, err := newSuite(ctx, r.lab, pkg, r.overlay, names[pkg], r.skip)
 		if err != nil {
 			return nil, err
 		}

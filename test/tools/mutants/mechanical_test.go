@@ -51,6 +51,10 @@ func Positive(n int) bool {
 }
 
 func Unused(n int) int { return n }
+
+type bits uint8
+
+func bit(n int) bits { return 1 << n }
 `,
 	"m/m_test.go": `package m
 
@@ -154,13 +158,14 @@ func TestMechanical(t *testing.T) {
 		t.Errorf("got mutants\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 
+	skip := ""
 	run := func(equivalent string, proofs []ledger.Proof) (string, error) {
 		t.Helper()
 		list, err := parseEquivalent(equivalent)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &mechanical{lab: &lab{root: dir, dir: t.TempDir()}, parallel: 2, size: 100, seed: 1, equivalent: list, proofs: proofs, provers: []prover{{"p", []string{"m"}}}}
+		r := &mechanical{lab: &lab{root: dir, dir: t.TempDir()}, parallel: 2, size: 100, seed: 1, skip: skip, equivalent: list, proofs: proofs, provers: []prover{{"p", []string{"m"}}}}
 		var out bytes.Buffer
 		err = r.run(context.Background(), &out, []string{"m"})
 		return out.String(), err
@@ -188,6 +193,10 @@ func TestMechanical(t *testing.T) {
 	out, _ = run("m/m.go kind.Grade\n-case two:\n+case two: break\n= nothing reads it\n", proofs)
 	if strings.Contains(out, "(Unused)") || strings.Contains(out, "two: break") || !strings.Contains(out, "m: 12 of 29 mutants survived") {
 		t.Errorf("a proof in another package, an equivalent mutant: got\n%s", out)
+	}
+	skip = "Positive"
+	if out, _ = run("", nil); !strings.Contains(out, "(Positive): no test executes it") {
+		t.Errorf("without a test: got\n%s", out)
 	}
 	if _, err := run("m/m.go kind.Grade\n-case two:\n+case three:\n= it is not there\n", nil); err == nil || !strings.Contains(err.Error(), "equivalent.txt:1: no mutant of kind.Grade in m/m.go has these lines") {
 		t.Errorf("an entry without a mutant: got %v", err)

@@ -34,14 +34,19 @@ type unit struct {
 }
 
 // newSuite compiles the tests of a package, and runs each once to learn which mutants it
-// executes. With names, it uses only the tests that are in names.
-func newSuite(ctx context.Context, l *lab, pkg, overlay string, names map[string]bool) (*suite, error) {
+// executes. With names, it uses only the tests that are in names, and with skip, none that matches
+// it.
+func newSuite(ctx context.Context, l *lab, pkg, overlay string, names map[string]bool, skip string) (*suite, error) {
 	s := &suite{root: l.root, pkg: pkg, binary: filepath.Join(l.dir, strings.ReplaceAll(pkg, "/", "-")+".test")}
 	if err := l.compile(ctx, pkg, s.binary, "-overlay="+overlay); err != nil {
 		return nil, fmt.Errorf("compile the mutants and the tests of %s: %w", pkg, err)
 	}
 	if _, err := os.Stat(s.binary); errors.Is(err, os.ErrNotExist) {
 		return s, nil // no test files
+	}
+	left, err := regexp.Compile(cmp.Or(skip, "^$"))
+	if err != nil {
+		return nil, fmt.Errorf("tests to leave out: %w", err)
 	}
 	list, err := s.command(ctx, "-test.list=^(Test|Example|Fuzz)").Output()
 	if err != nil {
@@ -50,7 +55,7 @@ func newSuite(ctx context.Context, l *lab, pkg, overlay string, names map[string
 	reach := s.binary + ".reach"
 	for test := range strings.Lines(string(list)) {
 		test = strings.TrimSpace(test)
-		if names != nil && !names[test] || !regexp.MustCompile(`^(Test|Example|Fuzz)`).MatchString(test) {
+		if names != nil && !names[test] || left.MatchString(test) || !regexp.MustCompile(`^(Test|Example|Fuzz)`).MatchString(test) {
 			continue
 		}
 		if err := os.RemoveAll(reach); err != nil {
