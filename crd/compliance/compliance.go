@@ -46,11 +46,7 @@ const (
 
 // String returns the name of the kind, in lower camel case.
 func (k Kind) String() string {
-	names := [...]string{"unspecified", "contradiction", "invalid", "malformed", "otherVersion", "unreadable"}
-	if int(k) >= len(names) {
-		return "unknown"
-	}
-	return names[k]
+	return [kinds]string{"unspecified", "contradiction", "invalid", "malformed", "otherVersion", "unreadable"}[k]
 }
 
 // Kinds returns all kinds in their order.
@@ -244,7 +240,7 @@ func (i *Inspector) views(r *reading, stored []byte) (views, error) {
 		}
 		object, _, err := program.Decode(stored, schema.DecodeOptions{FromStorage: true})
 		if err != nil {
-			continue // the object cannot be read
+			return nil, err
 		}
 		if v != own {
 			to, err := v.Program()
