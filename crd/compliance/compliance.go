@@ -142,7 +142,7 @@ func (i *Inspector) Inspect(ctx context.Context, stored []byte) (Report, error) 
 	all := byKind{}
 	all.addChanges(read.changes)
 	version := read.version
-	if to := i.definition.Storage(); to != nil && to.Name() != read.name {
+	if to := i.definition.Storage(); to.Name() != read.name {
 		all.add(Problem{Kind: OtherVersion, Version: to, Message: otherVersionMessage(read, to)})
 	}
 	violations, err := version.Validate(schema.Exhaustive(ctx), read.object, nil)
@@ -203,7 +203,7 @@ func (v views) reveal(path schema.Path, before views) bool {
 			continue
 		}
 		same, known := before[name]
-		if _, found := path.Find(same); known && !found || !known && !before.have(path) {
+		if _, found := path.Find(same); known && !found || !before.have(path) {
 			return true
 		}
 	}
@@ -226,23 +226,15 @@ func (i *Inspector) views(r *reading, stored []byte) (views, error) {
 	if !i.relabels {
 		return all, nil
 	}
-	own := i.definition.Storage()
-	if v := i.definition.Version(r.name); v != nil {
-		own = v
-	}
-	program, err := own.Program()
-	if err != nil {
-		return nil, err
-	}
 	for _, v := range i.definition.Versions() {
 		if v.Storage() || !v.Served() {
 			continue
 		}
-		object, _, err := program.Decode(stored, schema.DecodeOptions{FromStorage: true})
+		object, _, err := r.program.Decode(stored, schema.DecodeOptions{FromStorage: true})
 		if err != nil {
 			return nil, err
 		}
-		if v != own {
+		if v != r.own {
 			to, err := v.Program()
 			if err != nil {
 				return nil, err
@@ -263,6 +255,9 @@ type reading struct {
 	// name is the version in which the object is stored, version the one in which object is.
 	name    string
 	version *crd.Version
+	// own is the version with whose schema it is decoded, and program the program of that.
+	own     *crd.Version
+	program *schema.Program
 	object  schema.Object
 	changes []changed
 	// truncated is set if there were more changes than are listed.
@@ -282,20 +277,21 @@ func (i *Inspector) read(stored []byte) (*reading, error) {
 	if storage == nil {
 		return nil, fmt.Errorf("the CRD %s has no storage version", i.definition.Name())
 	}
-	r := &reading{version: storage}
+	r := &reading{own: storage, version: storage}
 	if id, err := api.Identify(stored); err == nil {
 		gv, err := runtimeschema.ParseGroupVersion(id.APIVersion)
 		if err == nil && gv.Group == i.definition.Group() {
 			r.name = gv.Version
 			if v := i.definition.Version(gv.Version); v != nil {
-				r.version = v
+				r.own, r.version = v, v
 			}
 		}
 	}
-	program, err := r.version.Program()
+	program, err := r.own.Program()
 	if err != nil {
 		return nil, err
 	}
+	r.program = program
 	// Most objects are normal, and a report is expensive. Members that are repeated are normal
 	// for the program, but not canonical.
 	report := !program.IsNormal(stored) || !jsonx.IsCanonical(stored)
