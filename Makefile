@@ -92,6 +92,10 @@ golden: ## update all golden files
 	ESPALIER_WHOLE_CORPUS=1 go test ./analysis/fix -run '^(TestCases|TestCorpus)$$' -update
 	go test ./cmd/espalier -run '^(TestScripts|TestConfigSchema)$$' -update
 
+.PHONY: releases
+releases: ## regenerate the tables of kinds/releases; downloads all releases of Kubernetes
+	cd test/tools && go run ./releases ../..
+
 .PHONY: ci
 ci: ## run everything that must pass before a change is merged
 	@.ci/run
