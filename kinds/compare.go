@@ -13,11 +13,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"espalier.dev"
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/kinds/releases"
 	"espalier.dev/schema"
 )
 
@@ -28,6 +31,14 @@ type Comparison struct {
 	Changes []schema.Change
 	// Wrong are the values of a wrong type.
 	Wrong []*espalier.FieldError
+	// Later are the fields that an older release of Kubernetes drops, the outermost ones.
+	Later []LaterField
+}
+
+// LaterField is a field that a release does not have, or not by default.
+type LaterField struct {
+	Path schema.Path
+	*releases.Field
 }
 
 // Compare compares the object in source, which is JSON, with the Go type of its kind. Decoders name
@@ -38,7 +49,24 @@ func (o *Offline) Compare(gvk runtimeschema.GroupVersionKind, source []byte) Com
 	if err != nil {
 		return Comparison{}
 	}
-	d.r.Reset(source)
+	return d.compare(empty)
+}
+
+// CompareAt compares the object in source, which is JSON, with the fields that a release of
+// Kubernetes has. The kind may be one that is not built in, because no current release serves it.
+// ok is false if its Go type is not known.
+func (o *Offline) CompareAt(gvk runtimeschema.GroupVersionKind, source []byte, release releases.Release) (_ Comparison, ok bool) {
+	empty, err := o.New(gvk)
+	if err != nil {
+		if empty, err = scheme.Scheme.New(gvk); err != nil {
+			return Comparison{}, false
+		}
+	}
+	return (&comparer{structs: &o.structs, source: source, release: release}).compare(empty), true
+}
+
+func (d *comparer) compare(empty runtime.Object) Comparison {
+	d.r.Reset(d.source)
 	if err := d.value(reflect.TypeOf(empty).Elem()); err != nil {
 		return Comparison{} // it is no JSON
 	}
@@ -50,9 +78,13 @@ type comparer struct {
 	// structs caches the fields of Go types.
 	structs *sync.Map
 	source  []byte
+	// release is the release whose fields are known, or zero for the latest.
+	release releases.Release
 	r       jsonx.Reader
 	path    schema.Path
 	found   Comparison
+	// later is set in a field that the release does not have.
+	later bool
 }
 
 // maxChanges limits each list of a Comparison.
@@ -116,6 +148,10 @@ func (d *comparer) value(t reflect.Type) error {
 func (d *comparer) object(t reflect.Type) error {
 	known := fieldsOf(d.structs, t)
 	seen := map[string]bool{}
+	var laterThan map[string]*releases.Field
+	if d.release != 0 {
+		laterThan = releases.Fields(t.PkgPath(), t.Name())
+	}
 	return d.r.Members(func(name string) error {
 		name = strings.Clone(name)
 		return d.below(schema.Step{Key: name}, func() error {
@@ -130,6 +166,13 @@ func (d *comparer) object(t reflect.Type) error {
 				return d.r.SkipRaw()
 			case d.r.Peek() == 'n':
 				d.change(schema.Change{Kind: schema.NullDropped})
+			}
+			if f := laterThan[name]; !d.later && !f.In(d.release) {
+				if len(d.found.Later) < maxChanges {
+					d.found.Later = append(d.found.Later, LaterField{slices.Clone(d.path), f})
+				}
+				d.later = true
+				defer func() { d.later = false }()
 			}
 			return d.value(t)
 		})

@@ -9,6 +9,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/crd"
+	"espalier.dev/kinds/releases"
 	"espalier.dev/schema"
 )
 
@@ -19,6 +20,10 @@ type Options struct {
 	// Rules checks x-kubernetes-validations. If it is nil, rules are not checked, and
 	// defaults are not validated against them.
 	Rules crd.RuleChecker
+	// Release is the release of Kubernetes that must support the CRDs, and RulesOf returns the
+	// RuleChecker of a release. A zero Release is the latest, without findings about releases.
+	Release releases.Release
+	RulesOf func(releases.Release) crd.RuleChecker
 	// Configs enable and disable rules. Later ones override earlier ones.
 	Configs []Config
 	// Done, if it is set, is called after each CRD, possibly concurrently.
@@ -44,6 +49,7 @@ func Run(ctx context.Context, definitions [][]byte, o Options) ([][]analysis.Fin
 				}
 				checks[i] = newCheck(selected, o.Semantics)
 				checks[i].ruleChecker = o.Rules
+				checks[i].release, checks[i].rulesOf = o.Release, o.RulesOf
 				checks[i].run(ctx, definitions[i])
 				if o.Done != nil {
 					o.Done()
@@ -69,6 +75,8 @@ type check struct {
 	*selection
 	sem         schema.Semantics
 	ruleChecker crd.RuleChecker
+	release     releases.Release
+	rulesOf     func(releases.Release) crd.RuleChecker
 	d           *definition
 	findings    []analysis.Finding
 	// rejected holds the places that have a validation error.
@@ -92,6 +100,7 @@ func newCheck(s *selection, sem schema.Semantics) *check {
 // note holds the optional parts of a finding.
 type note struct {
 	severity analysis.Severity
+	part     analysis.Part
 	detail   []string
 	fix      *analysis.Fix
 }
@@ -113,7 +122,7 @@ func (c *check) add(rule string, at *place, n note, message ...string) {
 	c.steps += 1 + len(path)/8
 	c.findings = append(c.findings, analysis.Finding{
 		Rule: rule, Severity: n.severity,
-		Path: path, Pointer: at.pointer(),
+		Path: path, Pointer: at.pointer(), Part: n.part,
 		Message: strings.Join(message, ""), Detail: n.detail, Fix: n.fix,
 	})
 }
@@ -135,6 +144,7 @@ func (c *check) run(ctx context.Context, raw []byte) {
 	c.unknownFields()
 	c.superseded()
 	c.validation(ctx)
+	c.unsupported(ctx)
 	for _, s := range c.d.schemas {
 		c.schema(s)
 	}

@@ -50,7 +50,7 @@ func holdsNames(field string) bool {
 
 // unknownFields reports fields that the Go types do not have.
 func (c *check) unknownFields() {
-	if !c.on[unknownField] {
+	if !c.on[unknownField] && (c.release == 0 || !c.on[kubernetesVersion]) {
 		return
 	}
 	t := reflect.TypeFor[api.CustomResourceDefinition]()
@@ -122,6 +122,9 @@ func (u *unknowns) member(obj map[string]any, name string, t reflect.Type, at *p
 		u.structs[t] = fields
 	}
 	if ft, ok := fields[name]; ok {
+		if u.release != 0 {
+			u.later(t, name, at)
+		}
 		u.value(obj[name], ft, at.child(name))
 		return
 	}

@@ -68,6 +68,7 @@ const (
 	semanticsRefused    = "semantics-refused"
 	semanticsLiberty    = "semantics-liberty"
 	semanticsPublished  = "semantics-published"
+	kubernetesVersion   = "kubernetes-version"
 
 	invalidPolicy    = "invalid-policy"
 	policyBinding    = "policy-binding"
@@ -162,6 +163,7 @@ func table() []Rule {
 		{ID: policyParam, Severity: analysis.Warning},
 		{ID: policyType, Severity: analysis.Warning},
 		{ID: policyTypeStatus, Severity: analysis.Info, Off: true},
+		{ID: kubernetesVersion, Severity: analysis.Error},
 	}
 	for _, id := range [...]string{
 		conventionBoolean, conventionConditions, conventionEnum, conventionFloat, conventionListType,

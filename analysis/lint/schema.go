@@ -20,6 +20,7 @@ func (c *check) schema(s *schemaSite) {
 	walk(s, c.sem, func(n *node) {
 		c.pattern(n)
 		c.format(n)
+		c.nameFormat(n)
 		c.rawJSON(n)
 		c.enum(n)
 		c.name(n)

@@ -10,6 +10,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/yamledit"
+	"espalier.dev/kinds/releases"
 	"espalier.dev/schema"
 )
 
@@ -26,7 +27,9 @@ func (d *definition) validate(ctx context.Context, o crd.Options) field.ErrorLis
 type recorder struct {
 	crd.RuleChecker
 	// quiet disables rule checks. Defaults are still validated against the rules.
-	quiet   bool
+	quiet bool
+	// release is the release whose rules are checked, or zero for the latest.
+	release releases.Release
 	reports []ruleReport
 }
 
@@ -38,7 +41,9 @@ type ruleReport struct {
 // CheckRules records the report and returns an empty one.
 func (r *recorder) CheckRules(ctx context.Context, c crd.RuleCheck) *schema.RuleReport {
 	if !r.quiet {
-		c.Remedies, c.Unguarded = true, true
+		if c.Remedies, c.Unguarded = true, true; r.release != 0 {
+			c.Remedies, c.Unguarded, c.Root = false, false, rulesIn(c.Root, r.release)
+		}
 		r.reports = append(r.reports, ruleReport{r.RuleChecker.CheckRules(ctx, c), c.Path})
 	}
 	return &schema.RuleReport{}

@@ -13,6 +13,7 @@ import (
 
 	"espalier.dev/crd"
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/kinds/releases"
 )
 
 // Object is what lookup needs to know of an object.
@@ -107,6 +108,12 @@ func (x *Index[D]) Extend(more func() ([]D, error)) {
 // IsBuiltin reports whether an object is of a built-in kind.
 func (x *Index[D]) IsBuiltin(o Object) bool {
 	return len(x.byKind[KindOf(o)]) == 0 && IsBuiltin(o.APIVersion(), o.Kind())
+}
+
+// WasBuiltin reports whether an object is of a kind that a release of Kubernetes has, and that no CRD
+// defines.
+func (x *Index[D]) WasBuiltin(o Object) bool {
+	return len(x.byKind[KindOf(o)]) == 0 && releases.Find(runtimeschema.FromAPIVersionAndKind(o.APIVersion(), o.Kind())) != nil
 }
 
 // Find returns the CRD of an object. If there is none, the error is a [*Missing]. Other errors are

@@ -10,6 +10,7 @@ import (
 
 	"espalier.dev/internal/nearest"
 	"espalier.dev/kinds"
+	"espalier.dev/kinds/releases"
 )
 
 // KubernetesMinor is the minor version of Kubernetes whose kinds are built in.
@@ -54,6 +55,8 @@ func missingBuiltin(apiVersion, kind string) *Missing {
 			e.Message = fmt.Sprintf("Kubernetes stores no objects of %s %s", apiVersion, kind)
 			if strings.Contains(gvk.Version, "alpha") || strings.Contains(gvk.Version, "beta") {
 				e.Message = fmt.Sprintf("Kubernetes does not serve %s %s by default", apiVersion, kind)
+			} else if k := releases.Find(gvk); k != nil && k.In(releases.Last) == releases.Served {
+				e.Message = fmt.Sprintf("%s %s of Kubernetes %s is not built in", apiVersion, kind, releases.Last)
 			}
 		}
 	} else if kind == "PodSecurityPolicy" {

@@ -88,6 +88,18 @@ func (c *KindChecker) request(source []byte) (*kinds.Request, error) {
 // the object cannot be decoded, all values of a wrong type.
 func decodingFindings(r *kinds.Request, fields FieldValidation) (findings []analysis.Finding) {
 	found := r.Compare()
+	if r.Undecodable == nil {
+		found.Wrong = nil
+	}
+	findings = comparisonFindings(found, fields)
+	if r.Undecodable != nil && len(found.Wrong) == 0 {
+		findings = append(findings, analysis.Finding{Rule: RuleDecode, Severity: analysis.Error, Message: r.Undecodable.Error()})
+	}
+	return findings
+}
+
+// comparisonFindings returns the findings about the difference between an object and its Go type.
+func comparisonFindings(found kinds.Comparison, fields FieldValidation) (findings []analysis.Finding) {
 	for _, change := range found.Changes {
 		switch {
 		case fields == Ignore:
@@ -97,15 +109,9 @@ func decodingFindings(r *kinds.Request, fields FieldValidation) (findings []anal
 			findings = append(findings, duplicateField(change.Path, fields.severity()))
 		}
 	}
-	if r.Undecodable == nil {
-		return findings
-	}
 	for _, e := range found.Wrong {
 		findings = append(findings, analysis.Finding{Rule: RuleDecode, Severity: analysis.Error,
 			Path: e.Path.String(), Pointer: e.Path.Pointer(), Message: e.Problem})
-	}
-	if len(found.Wrong) == 0 {
-		findings = append(findings, analysis.Finding{Rule: RuleDecode, Severity: analysis.Error, Message: r.Undecodable.Error()})
 	}
 	return findings
 }

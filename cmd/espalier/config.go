@@ -29,6 +29,7 @@ optional. Unknown keys, rules and values are errors. Paths are relative to the f
   crds: [config/crd]               # default of --crd, and of the input of lint, fix and show
   exclude: [vendor/, '*_gen.yaml'] # files and directories to skip
   baseline: .espalier-baseline.yaml
+  kubernetesVersion: '1.31'        # for validate, review and lint
   lint:
     enable: [semantics-published]
     disable: [list-type]

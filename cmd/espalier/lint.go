@@ -27,6 +27,7 @@ type lintOptions struct {
 	enable   []string
 	disable  []string
 	severity []string
+	release  releaseFlag
 }
 
 func newLintCommand(a *app) *cobra.Command {
@@ -49,6 +50,9 @@ Other documents are skipped.
 With --from-cluster, lint checks the CRDs of a running cluster, and no policies: all of them, or those that the
 arguments name, like crontabs.example.com. Findings name the path of the CRD in the API
 instead of a file. The rule leftover, which finds what only servers write, is then off.
+
+With --kubernetes-version, lint also reports what that version of Kubernetes does not have:
+fields, formats and CEL functions (rule kubernetes-version).
 
 Every finding belongs to a rule. --rules lists the rules, and --explain describes one of
 them. A finding is an error, a warning or an info. Only errors affect the exit code, unless
@@ -88,6 +92,9 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
   espalier lint --from-cluster --context staging
   espalier lint --from-cluster crontabs.stable.example.com
 
+  # Check that Kubernetes 1.28 supports the CRDs
+  espalier lint -R crds/ --kubernetes-version 1.28
+
   # Check the Kubernetes API conventions too
   espalier lint -f crontab-crd.yaml --enable conventions
 
@@ -113,6 +120,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 		lint.Conventions+" or "+lint.All+"; repeatable")
 	c.Flags().StringSliceVar(&o.severity, "severity", nil, "severity of a rule, `RULE=error|warning|info`; repeatable")
 	groupFlags(c.Flags(), checkFlags, "enable", "disable", "severity")
+	addReleaseFlag(c, &o.release)
 	addBaselineFlags(c, &a.baselineFlags)
 	addReportFlags(c, &o.report)
 	c.Flags().BoolVar(&o.list, "rules", false, "list the rules and exit")
@@ -173,9 +181,9 @@ func (a *app) lint(c *cobra.Command, o lintOptions, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	found, err := lint.Run(c.Context(), textsOf(in.crds), lint.Options{
+	found, err := lint.Run(c.Context(), textsOf(in.crds), o.release.lintFor(lint.Options{
 		Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Configs: configs, Done: func() { r.Progress("CRDs linted") },
-	})
+	}))
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ type reviewOptions struct {
 	fieldValidation string
 	skip            skipFlags
 	report          reportFlags
+	release         releaseFlag
 }
 
 func newReviewCommand(a *app) *cobra.Command {
@@ -81,6 +82,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	groupFlags(c.Flags(), checkFlags, "field-validation")
 	completeValues(c, "field-validation", "ignore", "warn", "strict")
 	addSkipFlags(c, &o.skip)
+	addReleaseFlag(c, &o.release)
 	setDefault(c, "ignore-missing-crds", "true")
 	c.Flags().Lookup("ignore-missing-crds").Usage = "skip objects of kinds that no CRD has"
 	o.skip.undefined = true // repositories have kinds of their groups that are no resources
@@ -132,8 +134,8 @@ func (a *app) review(c *cobra.Command, o reviewOptions) (err error) {
 	crds.Keep = input.Everything
 	rv := &reviewer{
 		ctx: ctx, r: r, set: set,
-		validator: validator{ctx: ctx, fields: fields, skip: o.skip, variables: o.files.Keep != input.Everything, skipped: o.files.Skipped},
-		lint:      lint.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Configs: []lint.Config{a.config.Lint}},
+		validator: validator{ctx: ctx, fields: fields, skip: o.skip, release: o.release.checks(), variables: o.files.Keep != input.Everything, skipped: o.files.Skipped},
+		lint:      o.release.lintFor(lint.Options{Semantics: a.semantics.Semantics, Rules: cel.Checker{}, Configs: []lint.Config{a.config.Lint}}),
 		differ:    a.newDiffer(r, o.changeFlags, options.FailOn),
 	}
 	if err := rv.load(a, crds, o.files); err != nil {

@@ -14,6 +14,7 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/impact"
 	"espalier.dev/analysis/lint"
+	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/config"
 	"espalier.dev/cmd/espalier/internal/input"
@@ -113,6 +114,7 @@ func (a *app) setDefaults(c *cobra.Command) error {
 		return []string{value}
 	}
 	err := errors.Join(
+		set("kubernetes-version", one(f.KubernetesVersion)...),
 		set("field-validation", one(f.Validate.FieldValidation)...),
 		set("check-crds", strconv.FormatBool(f.Validate.CheckCRDs)),
 	)
@@ -286,6 +288,9 @@ func (a *app) newFilter(c *cobra.Command, rules []analysis.Rule) *suppress.Filte
 // rulesOff returns the rules that a command does not report with its flags, or reports only
 // for inputs that it cannot process.
 func rulesOff(c *cobra.Command) (off []string) {
+	if flag := c.Flags().Lookup("kubernetes-version"); flag != nil && flag.Value.String() == "" {
+		off = append(off, lookup.RuleRelease)
+	}
 	switch c.Name() {
 	case "diff":
 		return []string{object.RuleInvalidDefinition, object.RuleDecode}

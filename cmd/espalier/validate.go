@@ -16,6 +16,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/source"
+	"espalier.dev/kinds/releases"
 )
 
 // validateOptions are the flags of validate.
@@ -25,6 +26,7 @@ type validateOptions struct {
 	report             reportFlags
 	fieldValidation    string
 	skip               skipFlags
+	release            releaseFlag
 	checkCRDs          bool
 	source             sourceFlags
 	oldFromCluster     bool
@@ -56,6 +58,14 @@ plugins, quotas, IPs and ports that are taken. Versions that Kubernetes does not
 more are errors. --skip-builtin-kinds skips these kinds. An update of one of them is checked
 as if it were applied: a manifest keeps what the server has generated for the old object,
 such as the selector of a Job.
+
+--kubernetes-version names the version of the cluster, from ` + releases.First.String() + ` on. Kinds and versions
+that it does not serve, yet or any more, are errors; those that it does not serve by default,
+and deprecated ones, are warnings, and so are fields that it drops, because they are newer or
+need a feature gate. CRDs in the input are checked for features and CEL functions that it does
+not have, and before 1.30 updates of custom resources without ratcheting. All other rules are
+those of Kubernetes ` + kubernetesLevel + `, also for older versions. Of kinds that ` + kubernetesLevel + ` does not serve by default, only
+the fields are checked.
 
 Pruned fields and duplicate fields are warnings. --field-validation=strict turns them
 into errors and --field-validation=ignore skips them, like kubectl's --validate. Warnings
@@ -113,6 +123,9 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
   # Validate all charts and kustomizations of a repository
   espalier validate -R . --helm --kustomize --skip-other-files --ignore-missing-crds
 
+  # Validate manifests for a cluster of an older version
+  espalier validate -R manifests/ --kubernetes-version 1.31 --ignore-missing-crds
+
   # Skip generated files, and a kind
   espalier validate --crd crds/ -R objects/ --exclude '**/generated/*.yaml' --skip-kind example.com/Note
 
@@ -152,6 +165,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	c.Flags().Lookup("namespace").Usage = "`NAME` of a namespace of the cluster whose objects are validated; repeatable (default: all objects)"
 	c.Flags().StringVar(&o.fieldValidation, "field-validation", "warn", "handling of unknown and duplicate fields: `ignore|warn|strict`")
 	addSkipFlags(c, &o.skip)
+	addReleaseFlag(c, &o.release)
 	c.Flags().BoolVar(&o.checkCRDs, "check-crds", false, "also report why the API server would reject the CRDs in use")
 	groupFlags(c.Flags(), checkFlags, "field-validation", "check-crds")
 	addBaselineFlags(c, &a.baselineFlags)
@@ -208,7 +222,7 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	v := &validator{ctx: ctx, definitions: ds, fields: fields, skip: o.skip,
+	v := &validator{ctx: ctx, definitions: ds, fields: fields, skip: o.skip, release: o.release.checks(),
 		variables: o.objects.Keep != input.Everything, skipped: o.objects.Skipped}
 	results := &validationReporter{ctx: ctx, r: r, definitions: ds, checkCRDs: o.checkCRDs, reported: map[*definition]bool{}}
 	if len(o.objects.Paths) == 0 {

@@ -104,7 +104,9 @@ type validator struct {
 	ctx         context.Context
 	definitions *definitions
 	fields      object.FieldValidation
-	skip        skipFlags
+	// release is what to check for a release of Kubernetes, or nil for the latest.
+	release *releaseChecks
+	skip    skipFlags
 	// variables is set if objects have variables that are substituted later, and skipped counts
 	// the findings that are not judged because of them.
 	variables bool
@@ -154,14 +156,12 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 	if isDefinition(it) {
 		return append(v.definition(it), v.definitions.overridden(it)...)
 	}
-	if v.definitions.IsBuiltin(it) {
+	if v.isBuiltin(it) {
 		if out.skipped = v.skip.byBuiltin(); out.skipped != "" {
 			return nil
 		}
 		old, findings := v.old(it)
-		return append(findings, v.judge(it, old, func(src, before []byte) []analysis.Finding {
-			return builtinChecker().Check(v.ctx, src, before, v.fields)
-		})...)
+		return append(findings, v.judge(it, old, v.builtin)...)
 	}
 	d, err := v.definitions.Find(it)
 	if err != nil {
@@ -187,7 +187,11 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 				before = nil
 			}
 		}
-		return checker.Check(v.ctx, src, before, v.fields)
+		found := checker.Check(v.ctx, src, before, v.fields)
+		if before == nil {
+			return found
+		}
+		return v.release.strict(found, func() []analysis.Finding { return checker.Check(v.ctx, src, nil, v.fields) })
 	})...)
 }
 
@@ -223,12 +227,13 @@ func (v *validator) missing(err error, out *objectResult) []analysis.Finding {
 // definition validates a CRD among the objects.
 func (v *validator) definition(it *input.Item) []analysis.Finding {
 	d := newDefinition(it, v.definitions.semantics)
+	unsupported := v.release.unsupported(v.ctx, d)
 	if !d.rejected(v.ctx) {
-		return nil
+		return unsupported
 	}
 	reasons, err := d.findings(v.ctx)
 	if err != nil {
 		return []analysis.Finding{{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()}}
 	}
-	return reasons
+	return append(reasons, unsupported...)
 }

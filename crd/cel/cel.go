@@ -12,19 +12,23 @@ import (
 
 // Checker is the crd.RuleChecker that uses package schema/rules. The zero value is
 // ready for use.
-type Checker struct{}
+type Checker struct {
+	// Minor is the minor version of Kubernetes 1 that checks rules. Zero is the latest.
+	Minor uint
+}
 
 var _ crd.RuleChecker = Checker{}
 
 // CheckRules returns the errors in the rules of a schema, and their estimated cost. It stops when
 // ctx ends.
-func (Checker) CheckRules(ctx context.Context, c crd.RuleCheck) *schema.RuleReport {
+func (k Checker) CheckRules(ctx context.Context, c crd.RuleCheck) *schema.RuleReport {
 	return rules.Check(c.Root, rules.CheckOptions{
 		StoredRule:    c.StoredRule,
 		StoredMessage: c.StoredMessage,
 		Skip:          c.Skip,
 		Remedies:      c.Remedies,
 		Unguarded:     c.Unguarded,
+		Minor:         k.Minor,
 		Stop:          func() bool { return ctx.Err() != nil },
 	})
 }

@@ -17,17 +17,26 @@ import (
 	"espalier.dev"
 	"espalier.dev/kinds"
 	"espalier.dev/kinds/admissionregistration"
+	"espalier.dev/kinds/releases"
 	"espalier.dev/schema/rules/bounds"
 )
 
 func init() { espalier.RegisterKinds(kinds.NewAdmission(New())) }
 
 // New returns the compilers of a server. Their environments are large, and built on first use.
-func New() admissionregistration.CEL {
-	return &compilers{plain: sync.OnceValue(func() plugincel.Compiler { return plugincel.NewCompiler(bounds.EnvSet()) })}
+func New() admissionregistration.CEL { return newCompilers(bounds.EnvSet) }
+
+// At returns the compilers of a release of Kubernetes.
+func At(release releases.Release) admissionregistration.CEL {
+	return newCompilers(sync.OnceValue(func() *environment.EnvSet { return bounds.EnvSetAt(uint(release)) }))
+}
+
+func newCompilers(set func() *environment.EnvSet) *compilers {
+	return &compilers{set, sync.OnceValue(func() plugincel.Compiler { return plugincel.NewCompiler(set()) })}
 }
 
 type compilers struct {
+	set   func() *environment.EnvSet
 	plain func() plugincel.Compiler
 }
 
@@ -36,7 +45,7 @@ func (c *compilers) Compiler() admissionregistration.Compiler { return compiler{
 
 // Policy returns a compiler with variables.
 func (c *compilers) Policy() (admissionregistration.PolicyCompiler, error) {
-	composed, err := plugincel.NewCompositedCompiler(bounds.EnvSet())
+	composed, err := plugincel.NewCompositedCompiler(c.set())
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"espalier.dev/schema"
+	"espalier.dev/schema/rules/bounds"
 )
 
 // CheckOptions configures Check.
@@ -30,6 +31,8 @@ type CheckOptions struct {
 	Remedies bool
 	// Unguarded requests the optional fields that rules read without a guard.
 	Unguarded bool
+	// Minor is the minor version of Kubernetes 1 that checks the rules. Zero is the latest.
+	Minor uint
 	// Stop reports whether to stop, because nobody waits for the report, which is not complete
 	// then. Nil means never.
 	Stop func() bool
@@ -43,7 +46,7 @@ func Check(s *schema.Structural, o CheckOptions) *schema.RuleReport {
 	if !hasRules(s) {
 		return c.report
 	}
-	set := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
+	set := environment.MustBaseEnvSet(bounds.Compatibility(o.Minor))
 	choose := func(stored func(string) bool) func(string) *cel.Env {
 		return func(text string) *cel.Env {
 			if stored != nil && stored(text) {

@@ -25,14 +25,28 @@ import (
 const maxText = 16 << 20
 
 // EnvSet returns the environments of Kubernetes with bounded functions.
-var EnvSet = sync.OnceValue(func() *environment.EnvSet {
-	set, err := base().Extend(environment.VersionedOptions{IntroducedVersion: version.MajorMinor(1,
+var EnvSet = sync.OnceValue(func() *environment.EnvSet { return EnvSetAt(0) })
+
+// EnvSetAt returns new environments like those of EnvSet, of the given minor version of Kubernetes
+// 1. Zero is the latest.
+func EnvSetAt(minor uint) *environment.EnvSet {
+	set, err := environment.MustBaseEnvSet(Compatibility(minor)).Extend(environment.VersionedOptions{IntroducedVersion: version.MajorMinor(1,
 		0), ProgramOptions: []cel.ProgramOption{Option()}})
 	if err != nil {
 		panic(fmt.Sprintf("CEL environment: %v", err)) // it depends on this module only
 	}
 	return set
-})
+}
+
+// Compatibility returns the version whose functions new expressions can use in the given minor
+// version of Kubernetes 1: that of the previous release, so that a server can be downgraded. Zero is
+// the latest.
+func Compatibility(minor uint) *version.Version {
+	if minor == 0 {
+		return environment.DefaultCompatibilityVersion()
+	}
+	return version.MajorMinor(1, minor-1)
+}
 
 func base() *environment.EnvSet {
 	return environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())

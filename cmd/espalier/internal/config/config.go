@@ -38,10 +38,12 @@ type File struct {
 	Exclude  []string
 	CRDs     []string
 	Baseline string
-	Lint     lint.Config
-	Validate Validate
-	Diff     impact.Config
-	Ignore   []*Ignore
+	// KubernetesVersion is the version of Kubernetes of the cluster, or empty.
+	KubernetesVersion string
+	Lint              lint.Config
+	Validate          Validate
+	Diff              impact.Config
+	Ignore            []*Ignore
 
 	// exclude holds the parsed patterns of Exclude.
 	exclude []glob.File

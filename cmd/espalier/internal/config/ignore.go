@@ -41,7 +41,7 @@ func (i ignores) entry(to *Ignore) section {
 		{"paths", "Patterns of files, relative to this file. Without paths, the entry applies to all files.",
 			list{&to.Paths, nil, checkFile}},
 		{"fields", "Patterns of fields, such as spec.versions[].schema or spec.**.format, including the fields below them. Without fields, the entry applies to all fields.", list{&to.Fields, nil, checkField}},
-		{"reason", "Why the findings are ignored.", text{&to.Reason}},
+		{"reason", "Why the findings are ignored.", text{&to.Reason, checkNotEmpty}},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/internal/nearest"
 	"espalier.dev/internal/yamlx"
+	"espalier.dev/kinds/releases"
 )
 
 // Rules holds the IDs of the rules that a configuration can name.
@@ -54,7 +55,9 @@ func (f *File) keys(rules Rules) section {
 		{"crds", "Files and directories with CRDs, relative to this file: the default of --crd, and of the input of lint, fix and show.",
 			list{&f.CRDs, nil, checkNotEmpty}},
 		{"baseline", "File with known findings, relative to this file: only new findings are reported.",
-			text{&f.Baseline}},
+			text{&f.Baseline, checkNotEmpty}},
+		{"kubernetesVersion", "Version of Kubernetes of the cluster, such as '1.31': validate, review and lint report what it does not have.",
+			text{&f.KubernetesVersion, checkRelease}},
 		{"lint", "Rules of lint and fix.", section{
 			{"enable", "Rules to turn on. Takes precedence over disable.",
 				list{&f.Lint.Enable, slices.Concat(rules.Lint, rules.Selectors), nil}},
@@ -74,6 +77,12 @@ func (f *File) keys(rules Rules) section {
 		}},
 		{"ignore", "Findings that are not reported.", ignores{&f.Ignore, rules}},
 	}
+}
+
+// checkRelease checks a version of Kubernetes.
+func checkRelease(s string) error {
+	_, err := releases.Parse(s)
+	return err
 }
 
 func analysisSeverities() []string {
@@ -154,12 +163,15 @@ func (c choice) settings(name string) []Setting {
 	return []Setting{{Name: name, Value: value}}
 }
 
-// text is any string.
-type text struct{ to *string }
+// text is any string that a check accepts.
+type text struct {
+	to    *string
+	check func(string) error
+}
 
 func (t text) read(p *parser, n *yamlx.Node, _ string) {
 	if s, ok := p.text(n); ok {
-		p.check(n, s, checkNotEmpty)
+		p.check(n, s, t.check)
 		*t.to = s
 	}
 }
