@@ -163,8 +163,8 @@ spec:
 		{"!has(self.s) || isSemver(self.s)", 34, "isSemver('1.0.0')"},
 		{"!has(self.l) || self.l.distinct() == self.l", 35, "[1].distinct() == [1]"},
 	} {
-		writeFile(t, "crd.yaml", fmt.Appendf(nil, crd, quoted(c.rule)))
-		writeFile(t, "policy.yaml", fmt.Appendf(nil, policy, quoted(c.policy)))
+		writeFile(t, "crd.yaml", fmt.Appendf(nil, crd, ruleText(c.rule)))
+		writeFile(t, "policy.yaml", fmt.Appendf(nil, policy, ruleText(c.policy)))
 		for r := releases.Release(25); r <= releases.Last; r++ {
 			for _, command := range []string{"validate", "lint"} {
 				out, code := runApp(t, command, "--kubernetes-version", r.String(), "crd.yaml")
@@ -186,8 +186,8 @@ spec:
 	}
 }
 
-// quoted returns a text as a JSON string, which is YAML, too.
-func quoted(s string) string {
+// ruleText returns a text as a JSON string, which is YAML, too.
+func ruleText(s string) string {
 	text, _ := json.Marshal(s)
 	return string(text)
 }

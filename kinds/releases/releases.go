@@ -3,6 +3,7 @@
 package releases
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"strconv"
@@ -100,19 +101,31 @@ func (k *Kind) Warning(r Release) string {
 	return text
 }
 
-// Instead returns the newest version of the kind, or of its replacement, that a release serves, by
-// default if there is one, or nil.
+// Instead returns the version of the kind, or of its replacement, that a release serves, or nil. It
+// prefers one that is served by default, then one that replaces the kind or that the kind replaces,
+// then the newest.
 func (k *Kind) Instead(r Release) (best *Kind) {
+	better := func(a, b *Kind) int {
+		return cmp.Or(cmp.Compare(b.In(r), a.In(r)), cmp.Compare(k.relation(a), k.relation(b)),
+			version.CompareKubeAwareVersionStrings(a.Version, b.Version))
+	}
 	for _, other := range tables().kinds {
 		if other.GroupKind() != k.GroupKind() && other.GroupKind() != k.Replacement.GroupKind() || other == k || other.In(r) > Optional {
 			continue
 		}
-		if best == nil || other.In(r) < best.In(r) ||
-			other.In(r) == best.In(r) && version.CompareKubeAwareVersionStrings(other.Version, best.Version) > 0 {
+		if best == nil || better(other, best) > 0 {
 			best = other
 		}
 	}
 	return best
+}
+
+// relation returns 1 if one of two kinds replaces the other, otherwise 0.
+func (k *Kind) relation(other *Kind) int {
+	if other.GroupVersionKind == k.Replacement || k.GroupVersionKind == other.Replacement {
+		return 1
+	}
+	return 0
 }
 
 // Find returns a version of a kind, or nil if no release in the tables serves it.
