@@ -11,6 +11,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
+	"espalier.dev/analysis/lookup"
 	"espalier.dev/cmd/espalier/internal/config"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
@@ -52,7 +53,7 @@ arguments name, like crontabs.example.com. Findings name the path of the CRD in 
 instead of a file. The rule leftover, which finds what only servers write, is then off.
 
 With --kubernetes-version, lint also reports what that version of Kubernetes does not have:
-fields, formats and CEL functions (rule kubernetes-version).
+fields and formats of CRDs, kinds of policies, and CEL functions (rule kubernetes-version).
 
 Every finding belongs to a rule. --rules lists the rules, and --explain describes one of
 them. A finding is an error, a warning or an info. Only errors affect the exit code, unless
@@ -193,6 +194,9 @@ func (a *app) lint(c *cobra.Command, o lintOptions, args []string) (err error) {
 	}
 	if err := a.lintPolicies(c.Context(), in, configs, findings); err != nil {
 		return err
+	}
+	if slices.ContainsFunc(on, func(r lint.Rule) bool { return r.ID == lookup.RuleRelease }) {
+		o.release.checks().addPolicies(c.Context(), in.policies, findings)
 	}
 	if len(in.policies) > 0 {
 		r.SetWhat("object")

@@ -102,6 +102,21 @@ func (c *releaseChecks) unsupported(ctx context.Context, d *definition) []analys
 	return all[0]
 }
 
+// addPolicies adds findings about kinds of policies and CEL expressions that the release does not
+// have. It adds nothing without a release.
+func (c *releaseChecks) addPolicies(ctx context.Context, policies []*input.Item, findings map[*input.Item][]analysis.Finding) {
+	if c == nil {
+		return
+	}
+	for _, it := range policies {
+		for _, f := range c.kinds.Check(ctx, it.JSON, nil, object.Ignore) {
+			if f.Rule == lookup.RuleRelease && f.Severity != analysis.Info {
+				findings[it] = append(findings[it], f)
+			}
+		}
+	}
+}
+
 // ratchetingSince is the release that tolerates errors in unchanged fields of custom resources.
 const ratchetingSince releases.Release = 30
 
