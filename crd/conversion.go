@@ -76,7 +76,7 @@ func ValidateWebhookClient(c *api.WebhookClientConfig, path *field.Path) field.E
 
 func (d *demands) clientConfig(c *api.WebhookClientConfig, path *field.Path) field.ErrorList {
 	errs := ValidateWebhookClient(c, path)
-	if len(c.CABundle) > 0 && !d.looseCA {
+	if !d.looseCA {
 		if err := checkCABundle(c.CABundle); err != nil {
 			errs = append(errs, field.Invalid(path.Child("caBundle"), c.CABundle, err.Error()))
 		}
@@ -179,10 +179,7 @@ func allowsLooseCA(old *form) bool {
 		return true
 	}
 	c := old.spec.conversion
-	if c == nil || c.WebhookClientConfig == nil || len(c.WebhookClientConfig.CABundle) == 0 {
-		return false
-	}
-	return checkCABundle(c.WebhookClientConfig.CABundle) != nil
+	return c != nil && c.WebhookClientConfig != nil && checkCABundle(c.WebhookClientConfig.CABundle) != nil
 }
 
 // checkCABundle returns what is wrong with a CA bundle.

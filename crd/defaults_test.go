@@ -51,6 +51,10 @@ func TestDefaultsOfResources(t *testing.T) {
 		resource + ", properties: {apiVersion: {type: string, default: a/b/c}}":                                                                    {`properties[apiVersion].default: Invalid value: "a/b/c": must result in valid metadata: apiVersion: Invalid value: "a/b/c"`},
 		resource + ", properties: {metadata: {type: object, properties: {labels: {type: object, properties: {a: {type: string, default: b c}}}}}}": {`default: Invalid value: "b c": must result in valid metadata: metadata.labels: Invalid value: "b c"`},
 		resource + ", properties: {metadata: {type: object, properties: {finalizers: {type: array, items: {type: string, default: a b}}}}}":        {`items.default: Invalid value: "a b": must result in valid metadata: metadata.finalizers: Invalid value: "a b"`},
+		// A value in the way of metadata, and errors of an item.
+		"type: array, items: {" + resource + "}, default: [{apiVersion: v1, kind: Pod, metadata: {name: a}}, {apiVersion: v1, kind: Pod, metadata: {name: 5}}]": {`default[1].metadata: Invalid value: {"name":5}: `},
+		"type: array, items: {" + resource + "}, default: [{apiVersion: v1, kind: Pod, metadata: {name: a/b}}]":                                                 {`default[0].metadata.name: Invalid value: "a/b"`},
+		resource + ", properties: {metadata: {type: object, default: 5}}":                                                                                       {"properties[metadata].default: Invalid value: 5: must result in valid metadata: metadata: Invalid value: 5"},
 		// Outside of a resource, metadata is a field as any other.
 		"type: object, properties: {metadata: {type: object, properties: {name: {type: string, default: a/b}}}}": nil,
 	} {

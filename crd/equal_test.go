@@ -18,6 +18,7 @@ func TestEqual(t *testing.T) {
 		{schema(`{"a":1,"b":2}`), schema(`{"b": 2, "a": 1}`), true}, {schema(`{"a":1}`), schema(`{"a":2}`), false}, {schema(`1`), schema(`1.0`), false},
 		{schema(`[1,2]`), schema(`[2,1]`), false}, {schema(``), schema(`null`), true}, {schema(`null`), schema(``), true}, {schema(``), schema(`1`), false},
 		{schema(`{`), schema(`{}`), false}, {schema(`{}`), schema(`{`), false}, {schema(`{`), schema(`[`), false},
+		{schema(`[`), schema(``), false}, {schema(``), schema(`[`), false},
 		{schema(`1`), &api.CustomResourceValidation{OpenAPIV3Schema: &api.JSONSchemaProps{}}, false},
 		{&api.JSONSchemaProps{Required: []string{}}, &api.JSONSchemaProps{}, true}, {&api.JSONSchemaProps{Required: []string{"a"}}, &api.JSONSchemaProps{}, false},
 		{(*api.JSONSchemaProps)(nil), (*api.JSONSchemaProps)(nil), true}, {(*api.JSONSchemaProps)(nil), &api.JSONSchemaProps{}, false},

@@ -124,12 +124,9 @@ func formOfV1beta1(crd *v1beta1.CustomResourceDefinition) *form {
 }
 
 func v1Columns(in []v1beta1.CustomResourceColumnDefinition) []api.CustomResourceColumnDefinition {
-	if in == nil {
-		return nil
-	}
-	out := make([]api.CustomResourceColumnDefinition, len(in))
+	var out []api.CustomResourceColumnDefinition
 	for i := range in {
-		out[i] = api.CustomResourceColumnDefinition(in[i])
+		out = append(out, api.CustomResourceColumnDefinition(in[i]))
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"reflect"
 	"runtime"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,7 +107,19 @@ func TestLazy(t *testing.T) {
 		if stranger.Equivalent(d) {
 			t.Error("definitions whose schemas cannot be compared are equivalent")
 		}
-		if !compile(t, c, schema.Kubernetes).Equivalent(eager) {
+		if stranger.Equivalent(eager) || eager.Equivalent(stranger) {
+			t.Error("schemas that are not read are equivalent to others")
+		}
+		for name, edit := range map[string]func(*api.CustomResourceDefinition){
+			"uid": func(c *api.CustomResourceDefinition) { c.UID = "other" }, "names": func(c *api.CustomResourceDefinition) { c.Status.AcceptedNames.ShortNames = []string{"x"} },
+			"spec": func(c *api.CustomResourceDefinition) { c.Spec.Scope = api.ClusterScoped },
+		} {
+			changed := c.DeepCopy()
+			if edit(changed); compile(t, changed, schema.Kubernetes).Equivalent(eager) {
+				t.Errorf("another %s is equivalent", name)
+			}
+		}
+		if !eager.Equivalent(eager) || !compile(t, c, schema.Kubernetes).Equivalent(eager) {
 			t.Error("definitions of the same CRD are not equivalent")
 		}
 	})
@@ -123,6 +136,23 @@ func TestLazyStatus(t *testing.T) {
 	if got := crd.Status(d.CRD().Status, d, nil, metav1.Now()); !reflect.DeepEqual(got, d.CRD().Status) || text.loads > 0 {
 		t.Errorf("read %d times, got %+v", text.loads, got)
 	}
+	// A resource that is not served, or a CRD without a generation, may have a status of another.
+	for name, edit := range map[string]func(*api.CustomResourceDefinition){
+		"not served":    func(c *api.CustomResourceDefinition) { c.Status.Conditions = nil },
+		"no generation": func(c *api.CustomResourceDefinition) { c.Generation, c.Status.ObservedGeneration = 0, 0 },
+	} {
+		other := c.DeepCopy()
+		edit(other)
+		d, text := lazy(t, other, schema.Kubernetes)
+		if got := crd.Status(d.CRD().Status, d, nil, metav1.Now()); crd.Condition(&got, api.NonStructuralSchema) == nil || text.loads != 1 {
+			t.Errorf("%s: read %d times, got %+v", name, text.loads, got)
+		}
+	}
+	first := c.DeepCopy()
+	first.Generation, first.Status.ObservedGeneration = 1, 1
+	if d, text := lazy(t, first, schema.Kubernetes); len(crd.Status(d.CRD().Status, d, nil, metav1.Now()).Conditions) == 0 || text.loads > 0 {
+		t.Errorf("the first generation: read %d times", text.loads)
+	}
 	c.Generation++
 	d, text = lazy(t, c, schema.Kubernetes)
 	if got := crd.Status(d.CRD().Status, d, nil, metav1.Now()); condition(t, got, api.NonStructuralSchema).ObservedGeneration != 3 || text.loads != 1 {
@@ -137,11 +167,26 @@ func TestLazyFailure(t *testing.T) {
 	v := d.Storage()
 	_, program := v.Program()
 	_, status := v.StatusProgram()
-	_, props := v.Schema()
-	for _, err := range []error{d.Load(), program, status, props} {
+	_, read := v.Schema()
+	for _, err := range []error{d.Load(), program, status, read} {
 		if !errors.Is(err, why) {
 			t.Errorf("got %v", err)
 		}
+	}
+	if _, err := d.With(crd.Options{}); !errors.Is(err, why) {
+		t.Errorf("With: got %v", err)
+	}
+	// A schema that no Structural can represent, which validation rejects.
+	odd := named(t, "things", "Thing")
+	odd.Spec.Versions[0].Schema.OpenAPIV3Schema = props(t, `{type: object, id: x}`)
+	bad := crd.Lazy(named(t, "things", "Thing"), func() (*api.CustomResourceDefinition, error) { return odd, nil }, crd.Options{})
+	for range 2 {
+		if err := bad.Load(); err == nil || !strings.Contains(err.Error(), "spec.versions[0].schema.openAPIV3Schema: ") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if _, err := crd.New(odd, crd.Options{}); err == nil || !strings.Contains(err.Error(), "spec.versions[0].schema.openAPIV3Schema: ") {
+		t.Errorf("New: got %v", err)
 	}
 	fewer := crd.Lazy(named(t, "things", "Thing"), func() (*api.CustomResourceDefinition, error) { return &api.CustomResourceDefinition{}, nil }, crd.Options{})
 	if _, err := fewer.Storage().Program(); err == nil {

@@ -116,10 +116,15 @@ func TestStoredRules(t *testing.T) {
 // selectable fields cannot have.
 func TestUnsupportedKeywords(t *testing.T) {
 	for text, want := range map[string]string{
-		`{type: object, properties: {a: {$ref: "#/x"}, b: {definitions: {c: {type: string}}}}}`:        "OpenAPIV3Schema '$ref' is not supported",
-		`{type: object, properties: {a: {type: string}, b: {dependencies: {c: [d]}}}}`:                 "OpenAPIV3Schema 'dependencies' is not supported",
-		`{type: object, properties: {a: {$ref: ""}, b: {type: array, items: [{type: string}]}}}`:       "must be a structural schema",
-		`{type: object, properties: {b: {type: object, x-kubernetes-preserve-unknown-fields: false}}}`: "must be a structural schema",
+		`{type: object, properties: {a: {$ref: "#/x"}, b: {definitions: {c: {type: string}}}}}`:         "OpenAPIV3Schema '$ref' is not supported",
+		`{type: object, properties: {a: {type: string}, b: {dependencies: {c: [d]}}}}`:                  "OpenAPIV3Schema 'dependencies' is not supported",
+		`{type: object, properties: {a: {id: x}}}`:                                                      "OpenAPIV3Schema 'id' is not supported",
+		`{type: object, properties: {a: {type: string, $schema: x}}}`:                                   "OpenAPIV3Schema 'schema' is not supported",
+		`{type: object, properties: {a: {patternProperties: {a: {type: string}}}}}`:                     "OpenAPIV3Schema 'patternProperties' is not supported",
+		`{type: object, properties: {a: {type: array, items: {type: string}, additionalItems: false}}}`: "OpenAPIV3Schema 'additionalItems' is not supported",
+		`{type: object, properties: {a: {definitions: {c: {type: string}}}}}`:                           "OpenAPIV3Schema 'definitions' is not supported",
+		`{type: object, properties: {a: {$ref: ""}, b: {type: array, items: [{type: string}]}}}`:        "must be a structural schema",
+		`{type: object, properties: {b: {type: object, x-kubernetes-preserve-unknown-fields: false}}}`:  "must be a structural schema",
 	} {
 		c := definition(t, text, func(c *api.CustomResourceDefinition) {
 			c.Spec.Versions[0].SelectableFields = []api.SelectableField{{JSONPath: ".x"}}
@@ -244,5 +249,89 @@ func TestDefaultsInLists(t *testing.T) {
   default: [{apiVersion: v1, kind: Pod, metadata: {name: fine}}, {apiVersion: v1, kind: Pod, metadata: {name: 7}}]}}}`)
 	for _, sem := range both {
 		expect(t, create(c, sem).Errors, `properties[list].default[1].metadata: Invalid value: {"name":7}`)
+	}
+}
+
+// TestLegacyStatus checks that a write of the status is validated by the part of a jsonSchema for
+// the status alone.
+func TestLegacyStatus(t *testing.T) {
+	d := compile(t, stored(t, jsonSchemaCRD(t, `{required: [spec], definitions: {few: {maximum: 3}}, properties: {spec: {type: string}, status: {properties: {size: {$ref: "#/definitions/few"}}}}}`, preserving(true), func(c *v1beta1.CustomResourceDefinition) {
+		c.Spec.Subresources = &api.CustomResourceSubresources{Status: &api.CustomResourceSubresourceStatus{}}
+	})), schema.KEP)
+	object := func(spec any, n int64) schema.Object {
+		return schema.Object{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a", "namespace": "b"}, "spec": spec, "status": map[string]any{"size": n}}
+	}
+	for _, tt := range []struct {
+		obj  schema.Object
+		want string
+	}{{object("x", 3), ""}, {object(int64(1), 3), ""}, {object("x", 4), "status.size"}} {
+		got, err := d.Versions()[0].ValidateStatus(t.Context(), tt.obj, nil)
+		if err != nil || (len(got) == 0) != (tt.want == "") || len(got) > 0 && got[0].Path.String() != tt.want {
+			t.Errorf("%v: got %v, %v, want %q", tt.obj, got, err, tt.want)
+		}
+	}
+	none := compile(t, stored(t, jsonSchemaCRD(t, `{required: [spec]}`, preserving(true))), schema.KEP)
+	if got, err := none.Versions()[0].ValidateStatus(t.Context(), object("x", 9), nil); err != nil || len(got) > 0 {
+		t.Errorf("without a schema of the status: got %v, %v", got, err)
+	}
+	// The skeleton is that of the jsonSchema.
+	if got, err := d.Versions()[0].Skeleton(); err != nil || got == nil || got.Properties["spec"].Type.Single() != "string" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if got, err := compile(t, definition(t, plain), schema.KEP).Versions()[0].Skeleton(); err != nil || got == nil || got.Type.Single() != "object" {
+		t.Errorf("of an openAPIV3Schema: got %+v, %v", got, err)
+	}
+	if v := d.Versions()[0]; !v.Storage() || v.Spec().Name != "v1" {
+		t.Errorf("got %+v", v.Spec())
+	}
+}
+
+// TestLegacyBesideSchema checks that a jsonSchema is ignored beside another schema, and that one
+// that cannot be read is an error.
+func TestLegacyBesideSchema(t *testing.T) {
+	annotated := func(text string, edit ...func(*api.CustomResourceDefinition)) *api.CustomResourceDefinition {
+		return definition(t, plain, append(edit, func(c *api.CustomResourceDefinition) {
+			c.Annotations = map[string]string{api.JSONSchemaAnnotation: text}
+		})...)
+	}
+	fine := annotated(`{"required":["other"]}`)
+	expect(t, create(fine, schema.KEP).Errors)
+	if vs := program(t, compile(t, fine, schema.KEP)).Validate(t.Context(), schema.Object{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a", "namespace": "b"}}, nil); len(vs) > 0 {
+		t.Errorf("got %v", vs)
+	}
+	bad := annotated(`["no schema"]`)
+	expect(t, create(bad, schema.KEP).Errors, `metadata.annotations[espalier.dev/json-schema]: Invalid value: "[\"no schema\"]": metadata.annotations[espalier.dev/json-schema]: not a JSON schema: `)
+	expect(t, create(bad, schema.Kubernetes).Errors)
+	// Only kep uses it, so that only there it must not be beside pruning.
+	alone := definition(t, "", func(c *api.CustomResourceDefinition) {
+		c.Annotations = map[string]string{api.JSONSchemaAnnotation: `{"uniqueItems":true}`}
+	})
+	if errs := create(alone, schema.KEP).Errors; !containsError(errs, "spec.preserveUnknownFields: Invalid value: false: must be true with a jsonSchema") || !containsError(errs, "metadata.annotations[espalier.dev/json-schema].uniqueItems: Forbidden") {
+		t.Errorf("got %v", errs)
+	}
+	if errs := create(alone, schema.Kubernetes).Errors; containsError(errs, "jsonSchema") || containsError(errs, "uniqueItems") {
+		t.Errorf("kubernetes: got %v", errs)
+	}
+}
+
+// TestUnknownTypesStay checks that lists of types, and types that OpenAPI does not have, may stay.
+func TestUnknownTypesStay(t *testing.T) {
+	typed, untyped := definition(t, `{type: object, properties: {a: {type: strange}}}`), definition(t, `{type: object, properties: {a: {x-kubernetes-preserve-unknown-fields: true}}}`)
+	expect(t, update(typed.DeepCopy(), untyped, schema.Kubernetes).Errors, `properties[a].type: Unsupported value: "strange"`)
+	expect(t, update(typed.DeepCopy(), typed, schema.Kubernetes).Errors)
+	// The type at the root, if there is a status.
+	status := func(c *api.CustomResourceDefinition) {
+		c.Spec.Versions[0].Subresources = &api.CustomResourceSubresources{Status: &api.CustomResourceSubresourceStatus{}}
+	}
+	const only = `only "object" is allowed as the type at the root of the schema if the status subresource is enabled`
+	for text, want := range map[string]bool{`{type: object}`: false, `{}`: false, `{type: string}`: true, `{type: [object, string]}`: true} {
+		c := definition(t, text, status)
+		if errs := create(c, schema.Kubernetes).Errors; containsError(errs, only) != want {
+			t.Errorf("%s: got %v", text, errs)
+		}
+	}
+	list := definition(t, `{type: [object, string]}`, status)
+	if errs := create(list, schema.Kubernetes).Errors; !containsError(errs, `type: Invalid value: "[object string]": only "object"`) {
+		t.Errorf("got %v", errs)
 	}
 }

@@ -65,10 +65,7 @@ func (w *supersededWalk) schemas(v any, path *field.Path) {
 }
 
 func (w *supersededWalk) schema(v any, path *field.Path) {
-	s, ok := v.(map[string]any)
-	if !ok {
-		return
-	}
+	s, _ := v.(map[string]any)
 	for _, k := range sortedKeys(s) {
 		at := path.Child(k)
 		switch k {
