@@ -33,12 +33,12 @@ type Candidates struct {
 // line takes precedence over the suite, which takes precedence over the configuration file, and that
 // over the cluster, whose CRD is that of the suite's objects. The pointer is the place in the suite
 // to which an error refers.
-func (s *Suite) Choose(c Candidates) (chosen Candidate, pointer string, err error) {
+func (s *Suite) Choose(c Candidates) (_ Candidate, pointer string, _ error) {
 	var sources [][]Candidate
 	if len(s.Files) > 0 {
 		pointer = "/crd"
 		if len(c.Named) == 0 {
-			return chosen, pointer, fmt.Errorf("no CRD found in %s", strings.Join(s.Files, ", "))
+			return Candidate{}, pointer, fmt.Errorf("no CRD found in %s", strings.Join(s.Files, ", "))
 		}
 		sources = [][]Candidate{c.Given, c.Named, c.Configured}
 	} else {
@@ -61,19 +61,19 @@ func (s *Suite) Choose(c Candidates) (chosen Candidate, pointer string, err erro
 		if i == 0 {
 			how = "--crd takes precedence over the suite, so pass only one of these"
 		}
-		return chosen, pointer, fmt.Errorf("more than one CRD found: %s\n%s", how, strings.Join(places, "\n"))
+		return Candidate{}, pointer, fmt.Errorf("more than one CRD found: %s\n%s", how, strings.Join(places, "\n"))
 	}
 	if c.Cluster != nil {
 		return s.fromCluster(c)
 	}
 	if s.Definition != "" {
-		return chosen, "/crdName", fmt.Errorf("CRD %s not found: name its file with --crd", s.Definition)
+		return Candidate{}, "/crdName", fmt.Errorf("CRD %s not found: name its file with --crd", s.Definition)
 	}
-	return chosen, "", errors.New("no CRD found: name its file with crd in the suite, or with --crd")
+	return Candidate{}, "", errors.New("no CRD found: name its file with crd in the suite, or with --crd")
 }
 
 // fromCluster returns the CRD of the suite in a cluster.
-func (s *Suite) fromCluster(c Candidates) (chosen Candidate, pointer string, err error) {
+func (s *Suite) fromCluster(c Candidates) (_ Candidate, pointer string, _ error) {
 	var kind runtimeschema.GroupKind
 	what := "CRD " + s.Definition
 	if s.Definition != "" {
@@ -81,7 +81,7 @@ func (s *Suite) fromCluster(c Candidates) (chosen Candidate, pointer string, err
 	} else {
 		types := s.types()
 		if len(types) == 0 {
-			return chosen, "", errors.New("no CRD found: to find it in the cluster, base needs apiVersion and kind")
+			return Candidate{}, "", errors.New("no CRD found: to find it in the cluster, base needs apiVersion and kind")
 		}
 		kind = types[0].GroupVersionKind().GroupKind()
 		what = "CRD for " + types[0].APIVersion + " " + types[0].Kind
@@ -91,7 +91,7 @@ func (s *Suite) fromCluster(c Candidates) (chosen Candidate, pointer string, err
 		err = fmt.Errorf("the cluster has no %s: name its file with crd in the suite, or with --crd", what)
 	}
 	if err != nil {
-		return chosen, pointer, err
+		return Candidate{}, pointer, err
 	}
 	return found[0], pointer, nil
 }

@@ -1,0 +1,117 @@
+package object
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"espalier.dev/schema"
+)
+
+// TestSameChanges checks when objects need not be compared in full with the other semantics: both
+// make the same changes, apart from those of a status that one of them drops.
+func TestSameChanges(t *testing.T) {
+	change := func(kind schema.ChangeKind, keys ...string) schema.Change {
+		c := schema.Change{Kind: kind}
+		for _, k := range keys {
+			c.Path = append(c.Path, schema.Step{Key: k})
+		}
+		return c
+	}
+	a, b := change(schema.Pruned, "a"), change(schema.Pruned, "b")
+	status, below := change(schema.Pruned, "status"), change(schema.Pruned, "status", "x")
+	for _, tt := range []struct {
+		here, there []schema.Change
+		drop, same  bool
+	}{
+		{nil, nil, false, true},
+		{[]schema.Change{a}, []schema.Change{a}, false, true},
+		{[]schema.Change{a}, []schema.Change{b}, false, false},
+		{[]schema.Change{a}, []schema.Change{change(schema.NullDropped, "a")}, false, false},
+		{[]schema.Change{a, b}, []schema.Change{a}, false, false},
+		{[]schema.Change{a}, []schema.Change{a, b}, false, false},
+		{[]schema.Change{a}, []schema.Change{a, status}, false, false},
+		{[]schema.Change{a}, []schema.Change{a, status}, true, true},
+		{[]schema.Change{b}, []schema.Change{below, b}, true, true},
+		{[]schema.Change{a}, []schema.Change{change(schema.Pruned, "a", "status")}, true, false},
+		{nil, []schema.Change{change(schema.Duplicate)}, true, false},
+	} {
+		if got := sameChanges(tt.here, tt.there, tt.drop); got != tt.same {
+			t.Errorf("%v, %v, %t: got %t", tt.here, tt.there, tt.drop, got)
+		}
+	}
+}
+
+// TestChangeDifference checks the lines about changes that only one of the semantics makes.
+func TestChangeDifference(t *testing.T) {
+	at := func(kind schema.ChangeKind, key string) schema.Change {
+		return schema.Change{Kind: kind, Path: schema.Path{{Key: key}}}
+	}
+	got := changeDifference(
+		[]schema.Change{at(schema.Pruned, "a"), at(schema.NullDropped, "b"), at(schema.Defaulted, "c")},
+		[]schema.Change{at(schema.Pruned, "a"), at(schema.Duplicate, "d"), at(schema.MetadataDropped, "e")}, schema.KEP)
+	want := []string{
+		"d is a duplicate under kep semantics only",
+		"e is dropped from metadata under kep semantics only",
+		"b is dropped as null under kubernetes semantics only",
+		"c is defaulted under kubernetes semantics only",
+	}
+	if len(got) != len(want) {
+		t.Fatalf("got %q", got)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("got %q, want %q", got[i], want[i])
+		}
+	}
+}
+
+// TestCauseRule checks the rules of the causes of an API server's errors.
+func TestCauseRule(t *testing.T) {
+	for _, tt := range []struct {
+		cause metav1.CauseType
+		field string
+		want  string
+	}{
+		{metav1.CauseTypeFieldValueRequired, "spec.a", "validation/required"},
+		{metav1.CauseTypeFieldValueNotSupported, "spec.a", "validation/enum"},
+		{metav1.CauseTypeFieldValueDuplicate, "spec.a", "validation/duplicate-item"},
+		{metav1.CauseTypeTooLong, "spec.a", "validation/max-length"},
+		{metav1.CauseTypeTooMany, "spec.a", "validation/max-items"},
+		{metav1.CauseTypeTypeInvalid, "spec.a", "validation/wrong-type"},
+		{metav1.CauseTypeForbidden, "spec.a", RuleForbidden},
+		{metav1.CauseTypeFieldValueInvalid, "spec.a", RuleInvalid},
+		{metav1.CauseTypeFieldValueInvalid, "metadata", "validation/metadata"},
+		{metav1.CauseTypeForbidden, "metadata.name", "validation/metadata"},
+		{metav1.CauseTypeForbidden, "metadatas", RuleForbidden},
+	} {
+		if got := CauseRule(metav1.StatusCause{Type: tt.cause, Field: tt.field}); got != tt.want {
+			t.Errorf("%s of %s: got %s, want %s", tt.cause, tt.field, got, tt.want)
+		}
+	}
+	if rules := CauseRules(); len(rules) != 2 || rules[0].ID != RuleInvalid || rules[1].ID != RuleForbidden {
+		t.Errorf("%v", rules)
+	}
+}
+
+// TestWarningFinding checks which fields warnings of the API server are about.
+func TestWarningFinding(t *testing.T) {
+	tree := map[string]any{"spec": map[string]any{"a": map[string]any{"b": int64(1)}}, "data": map[string]any{}}
+	for text, want := range map[string][3]string{
+		"spec.a.b: is old":         {"spec.a.b", "/spec/a/b", "is old"},
+		"spec.a.b is old":          {"spec.a.b", "/spec/a/b", "spec.a.b is old"},
+		"spec.a.storageOS: is old": {"spec.a.storageOS", "/spec/a/storageOS", "is old"},
+		"spec.a.storageOS is old":  {"", "", "spec.a.storageOS is old"},
+		"metadata.x: is old":       {"metadata.x", "/metadata/x", "is old"},
+		"data: is old":             {"data", "/data", "is old"},
+		"other: is old":            {"", "", "other: is old"},
+		"a b":                      {"", "", "a b"},
+		": x":                      {"", "", ": x"},
+		"word":                     {"", "", "word"},
+	} {
+		f := warningFinding(text+"\nmore\n", tree)
+		if got := [3]string{f.Path, f.Pointer, f.Message}; got != want || len(f.Detail) != 1 || f.Detail[0] != "more" || f.Rule != RuleServerWarning {
+			t.Errorf("%s: got %q, want %q: %v", text, got, want, f)
+		}
+	}
+}
