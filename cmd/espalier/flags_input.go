@@ -50,12 +50,20 @@ type excludeFlag struct {
 	input *input.Flags
 }
 
-// skippedBy returns what counts the skipped input of a command, or nil.
-func skippedBy(c *cobra.Command) *input.Skipped {
+// inputOf returns the input flags of a command, or nil.
+func inputOf(c *cobra.Command) *input.Flags {
 	if flag := c.Flags().Lookup("skip-other-files"); flag != nil {
 		if f, ok := flag.Value.(*filterFlag); ok {
-			return f.flags.Skipped
+			return f.flags
 		}
+	}
+	return nil
+}
+
+// skippedBy returns what counts the skipped input of a command, or nil.
+func skippedBy(c *cobra.Command) *input.Skipped {
+	if flags := inputOf(c); flags != nil {
+		return flags.Skipped
 	}
 	return nil
 }

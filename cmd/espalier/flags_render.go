@@ -14,7 +14,7 @@ import (
 
 // addRenderFlags adds the flags about charts and kustomizations.
 func addRenderFlags(c *cobra.Command, flags *input.Flags) {
-	builder, renderer := new(kustomize.Builder), new(helm.Renderer)
+	builder, renderer := new(kustomize.Builder), &helm.Renderer{KubeVersion: "v" + kubernetesLevel + ".0"}
 	flags.Build, flags.BuildNamed, flags.Helm, flags.HelmNamed = builder, true, renderer, true
 	kustomizeModes, helmModes := []string{"auto", "build", "skip", "read"}, []string{"auto", "render", "read"}
 	c.Flags().Var(&modeFlag{value: "auto", modes: kustomizeModes, set: func(mode string) {
@@ -38,12 +38,14 @@ func addRenderFlags(c *cobra.Command, flags *input.Flags) {
 	c.Flags().StringArrayVar(&renderer.Set, "helm-set", nil, "`KEY=VALUE` for charts, as --set of helm has it; repeatable")
 	c.Flags().StringVar(&renderer.Release, "helm-release", helm.DefaultRelease, "`name` of the release that charts are rendered for")
 	c.Flags().StringVar(&renderer.Namespace, "helm-namespace", helm.DefaultNamespace, "`namespace` of this release")
+	c.Flags().StringSliceVar(&renderer.APIVersions, "helm-api-versions", nil,
+		"comma-separated `VERSIONS` that the cluster serves, as group/version or group/version/Kind, for charts that ask; repeatable")
 	c.Flags().BoolVar(&renderer.Network, "helm-network", false, "let helm load the dependencies of charts from the network")
 	completeValues(c, "kustomize", kustomizeModes...)
 	completeValues(c, "helm", helmModes...)
 	_ = c.MarkFlagFilename("helm-values", manifestExtensions()...)
-	names := []string{"kustomize", "kustomize-network", "helm", "helm-values", "helm-set", "helm-release", "helm-namespace", "helm-network"}
-	for _, name := range names[4:7] {
+	names := []string{"kustomize", "kustomize-network", "helm", "helm-values", "helm-set", "helm-release", "helm-namespace", "helm-api-versions", "helm-network"}
+	for _, name := range names[4:8] {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 	groupFlags(c.Flags(), inputFlags, names...)

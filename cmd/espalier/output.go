@@ -66,6 +66,9 @@ func (a *app) reportOptions(c *cobra.Command, flags reportFlags, rules []analysi
 	}
 	if p := a.newProgress(flags.quiet); p != nil {
 		o.Progress = p
+		if files := inputOf(c); files != nil {
+			files.OnRender(p.Rendered)
+		}
 	}
 	if c.Name() != "test" { // the result of a test cannot be suppressed
 		filter := a.newFilter(c, rules)

@@ -19,6 +19,8 @@ type progress struct {
 	count   int
 	next    time.Time
 	written bool
+	// rendered counts what programs render, while items are counted.
+	rendered map[string]int
 }
 
 // newProgress returns a progress, or nil if standard error is no terminal or shows no progress.
@@ -44,9 +46,25 @@ func (p *progress) Count(what string) {
 		p.what, p.count = what, 0
 	}
 	p.count++
+	p.show(p.count, p.what)
+}
+
+// Rendered counts one more chart or kustomization.
+func (p *progress) Rendered(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rendered == nil {
+		p.rendered = map[string]int{}
+	}
+	p.rendered[what]++
+	p.show(p.rendered[what], what+" rendered")
+}
+
+// show writes the progress, unless it was written just before.
+func (p *progress) show(n int, what string) {
 	if now := time.Now(); now.After(p.next) {
 		p.next = now.Add(progressAfter / 5)
-		fmt.Fprintf(p.w, "\r%d %s\x1b[K", p.count, p.what)
+		fmt.Fprintf(p.w, "\r%d %s\x1b[K", n, what)
 		p.written = true
 	}
 }

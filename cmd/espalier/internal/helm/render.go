@@ -27,8 +27,10 @@ type Renderer struct {
 	Network bool
 	// Release and Namespace are those of the release.
 	Release, Namespace string
-	// KubeVersion is the Kubernetes version of the cluster, or "" for that of helm.
+	// KubeVersion is the Kubernetes version of the cluster, or "" for that of helm. It serves
+	// APIVersions in addition to what helm knows.
 	KubeVersion string
+	APIVersions []string
 	// Values are files with values, and Set values of the form key=value, as helm has them.
 	Values, Set []string
 
@@ -37,6 +39,9 @@ type Renderer struct {
 	program   string
 	maxOutput int
 }
+
+// OnRender calls a function, from several goroutines, for each chart that was rendered.
+func (r *Renderer) OnRender(call func()) { r.cache.Rendered = call }
 
 // ErrLibrary is returned for a chart that only other charts use.
 var ErrLibrary = errors.New("it is a library chart")
@@ -54,12 +59,12 @@ func (e *DependencyError) Error() string {
 	for i, d := range e.Missing {
 		names[i] = d.String()
 	}
-	noun := "dependency"
+	noun, pronoun := "dependency", "it"
 	if len(names) > 1 {
-		noun = "dependencies"
+		noun, pronoun = "dependencies", "them"
 	}
-	return fmt.Sprintf("%s not in charts/: %s: run helm dependency build %s, or load it from the network with --helm-network",
-		noun, strings.Join(names, ", "), e.Chart)
+	return fmt.Sprintf("%s not in charts/: %s: run helm dependency build %s, or load %s from the network with --helm-network",
+		noun, strings.Join(names, ", "), e.Chart, pronoun)
 }
 
 // Files is a chart that is not yet in the file system, or that helm must not see as it is there.
@@ -115,6 +120,9 @@ func (r *Renderer) run(ctx context.Context, name string, files Files, dir string
 	if r.KubeVersion != "" {
 		args = append(args, "--kube-version="+r.KubeVersion)
 	}
+	for _, version := range append(aggregated(), r.APIVersions...) {
+		args = append(args, "--api-versions="+version)
+	}
 	for i, file := range r.Values {
 		data, err := files.ReadValues(file)
 		if err != nil {
@@ -132,6 +140,11 @@ func (r *Renderer) run(ctx context.Context, name string, files Files, dir string
 	}
 	args = append(args, "--", cmp.Or(r.Release, DefaultRelease), chartDir)
 	return r.helm(ctx, dir, false, args...)
+}
+
+// aggregated returns what every cluster serves and helm does not know without one.
+func aggregated() []string {
+	return []string{"apiregistration.k8s.io/v1", "apiregistration.k8s.io/v1/APIService"}
 }
 
 // helm runs helm in the temporary directory. It sees nothing of the user's configuration.

@@ -170,7 +170,10 @@ func chartProblem(x rendering, err error) Problem {
 			}
 		}
 	}
-	p.Rule, p.Message = Template, "helm cannot render the chart "+x.path+": "+message
+	p.Rule, p.Message = Template, "cannot render the chart: "+message
+	if p.File != x.path {
+		p.Message = "cannot render the chart " + x.path + ": " + message
+	}
 	if needsValues(message) {
 		p.Message += ": set values with --helm-values or --helm-set"
 	}

@@ -80,6 +80,17 @@ func (f Flags) With(paths ...string) Flags {
 	return f
 }
 
+// OnRender calls a function, from several goroutines, for every chart and kustomization that was
+// rendered, with the plural of its noun.
+func (f *Flags) OnRender(call func(what string)) {
+	if f.Build != nil {
+		f.Build.OnBuild(func() { call("kustomizations") })
+	}
+	if f.Helm != nil {
+		f.Helm.OnRender(func() { call("charts") })
+	}
+}
+
 // Unrendered returns the flags that read the files of charts and kustomizations that the user names,
 // for commands that need the files.
 func (f Flags) Unrendered() Flags {

@@ -25,6 +25,9 @@ type Builder struct {
 	maxOutput int
 }
 
+// OnBuild calls a function, from several goroutines, for each kustomization that was built.
+func (b *Builder) OnBuild(call func()) { b.cache.Rendered = call }
+
 // Reader reads a file. It returns an error for one that could block or is too large.
 type Reader func(path string) ([]byte, error)
 
