@@ -114,16 +114,8 @@ func (b *baseRevision) sides(ctx context.Context, flags input.Flags) (old, new i
 			return old, new, fmt.Errorf("%s: no such file or directory, neither in the working tree nor in the merge base %s", name, b.rev)
 		}
 	}
-	skipUnchanged := func(changed changedFiles) func(string, bool) bool {
-		return func(name string, isDir bool) bool {
-			if flags.Skip != nil && flags.Skip(name, isDir) {
-				return true
-			}
-			// Directories that are not entered anyway do not count as input.
-			return !(isDir && !flags.Recursive) && !b.has(changed, name)
-		}
-	}
-	old.Skip, new.Skip = skipUnchanged(b.old), skipUnchanged(b.new)
+	old.Unchanged = func(name string) bool { return !b.has(b.old, name) }
+	new.Unchanged = func(name string) bool { return !b.has(b.new, name) }
 	return old, new, nil
 }
 

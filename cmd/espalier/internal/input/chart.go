@@ -155,7 +155,7 @@ func (c *chartFiles) CopyDependency(ctx context.Context, at, dir string) error {
 // chartProblem returns the problem of a chart that cannot be rendered, at the position in a template
 // if helm names it.
 func chartProblem(x rendering, err error) Problem {
-	p := Problem{Rule: Unreadable, File: x.path, Message: "cannot render the chart: " + err.Error()}
+	p := Problem{Rule: Unrendered, File: x.path, Message: "cannot render the chart: " + err.Error()}
 	var failure *render.Failure
 	if !errors.As(err, &failure) {
 		return p
@@ -170,7 +170,7 @@ func chartProblem(x rendering, err error) Problem {
 			}
 		}
 	}
-	p.Rule, p.Message = Template, "cannot render the chart: "+message
+	p.Message = "cannot render the chart: " + message
 	if p.File != x.path {
 		p.Message = "cannot render the chart " + x.path + ": " + message
 	}

@@ -108,7 +108,7 @@ func (r *reader) walk(in tree, path, real, below string) (found int, err error) 
 		found++
 	}
 	if r.rendersCharts() && r.isChart(in, path, entries) {
-		if below != "" || r.flags.Skip == nil || !r.flags.Skip(in.local(path), true) {
+		if !r.unchanged(in, path) {
 			err = r.render(rendering{in: in, path: path, found: below != ""})
 		}
 		return found + 1, err
@@ -284,8 +284,22 @@ func parseExclusions(patterns []string) (all []glob.File, err error) {
 // directory that the user named, or the path itself.
 func (r *reader) excluded(in tree, path, below string, isDir bool) bool {
 	below = filepath.ToSlash(below)
+	switch {
+	case !r.unchanged(in, path):
+	case !isDir:
+		return true
+	case r.flags.Recursive && (r.flags.Build == nil || r.flags.BuildNamed):
+		// Directories that are not entered anyway do not count as input. Those of kustomizations can
+		// include others.
+		return true
+	}
 	return slices.ContainsFunc(r.exclude, func(f glob.File) bool { return f.Match(below, isDir) }) ||
 		r.flags.Skip != nil && r.flags.Skip(in.local(path), isDir)
+}
+
+// unchanged reports whether a file or directory need not be read.
+func (r *reader) unchanged(in tree, path string) bool {
+	return r.flags.Unchanged != nil && r.flags.Unchanged(in.local(path))
 }
 
 // Excluded reports whether the user has excluded every file of the input: that there is nothing

@@ -37,6 +37,10 @@ type Flags struct {
 	Exclude []string
 	// Skip reports whether a file or directory is skipped in addition. Nil skips none.
 	Skip func(path string, isDir bool) bool
+	// Unchanged reports whether a file, or all files of a directory, need not be read, because they
+	// are not different from others. A chart or a kustomization is rendered if any of its files is.
+	// Nil reads all.
+	Unchanged func(path string) bool
 	// MaxDocument is the maximum size of a document in bytes. Zero stands for the default of
 	// package yamlx. Several documents are in memory at a time.
 	MaxDocument int
@@ -145,6 +149,8 @@ const (
 	Empty = "no-input"
 	// Template is the rule for a Helm template.
 	Template = "helm-template"
+	// Unrendered is the rule for a chart or a kustomization that cannot be rendered.
+	Unrendered = "unrendered"
 )
 
 // Error returns the problem in one line.

@@ -202,6 +202,9 @@ func (r *reader) kustomized(x rendering) (bool, error) {
 	if r.flags.Build == nil || r.flags.BuildNamed && r.flags.Recursive {
 		return false, nil
 	}
+	if r.flags.Unchanged != nil && !slices.ContainsFunc(r.included(x.in, x.path), func(dir string) bool { return !r.unchanged(x.in, dir) }) {
+		return true, nil
+	}
 	if !r.flags.BuildNamed {
 		return true, r.render(x)
 	}
@@ -301,7 +304,7 @@ func (r *reader) built(x rendering, text []byte, err error) error {
 	case errors.As(err, &unreadable) && unreadable.Path == x.in.join(x.path, x.kustomization):
 		r.fail(unreadable.Path, Unreadable, "cannot read: %v", Reason(err))
 	default:
-		r.fail(x.path, Unreadable, "cannot build the kustomization: %v", err)
+		r.fail(x.path, Unrendered, "cannot build the kustomization: %v", err)
 	}
 	return nil
 }
