@@ -208,7 +208,7 @@ func lineOf(data []byte, line int) Excerpt {
 // file returns the path of a file of a chart that helm names.
 func (x rendering) file(name string) string {
 	join := func(below string) string {
-		if below == "" || below == "." {
+		if below == "" || below == "." || !fs.ValidPath(below) {
 			return x.path
 		}
 		return x.in.join(x.path, below)
