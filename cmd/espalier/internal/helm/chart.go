@@ -30,6 +30,7 @@ type Dependency struct {
 	Name       string `json:"name"`
 	Version    string `json:"version"`
 	Repository string `json:"repository"`
+	Alias      string `json:"alias"`
 }
 
 // String returns the name with the version and the repository.

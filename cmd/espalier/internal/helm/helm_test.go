@@ -40,7 +40,12 @@ func TestSource(t *testing.T) {
 
 func TestBelow(t *testing.T) {
 	t.Parallel()
-	exists := func(name string) bool { return name == "charts/dir" || name == "charts/redis" }
+	read := func(name string) []byte {
+		return map[string][]byte{
+			"Chart.yaml":            []byte("dependencies: [{name: sub, alias: alias}, {name: dir, alias: dir2}]"),
+			"charts/dir/Chart.yaml": []byte("dependencies: [{name: real, alias: in}]"),
+		}[name]
+	}
 	list := func(dir string) []string {
 		if dir == "charts" {
 			return []string{"dir", "redis", "sub-1.2.3.tgz", "sub-other-2.0.0.tgz"}
@@ -53,12 +58,13 @@ func TestBelow(t *testing.T) {
 		"c/charts/sub/templates/a.yaml":            "charts/sub-1.2.3.tgz/templates/a.yaml",
 		"c/charts/sub/charts/deep/crds/a.yaml":     "charts/sub-1.2.3.tgz/charts/deep/crds/a.yaml",
 		"c/charts/sub-other/templates/a.yaml":      "charts/sub-other-2.0.0.tgz/templates/a.yaml",
-		"c/charts/alias/templates/a.yaml":          "charts/alias/templates/a.yaml",
-		"c/charts/dir/charts/in/templates/a.yaml":  "charts/dir/charts/in/templates/a.yaml",
+		"c/charts/alias/templates/a.yaml":          "charts/sub-1.2.3.tgz/templates/a.yaml",
+		"c/charts/dir2/templates/a.yaml":           "charts/dir/templates/a.yaml",
+		"c/charts/dir/charts/in/templates/a.yaml":  "charts/dir/charts/real/templates/a.yaml",
 		"c/templates/../../../../../../etc/passwd": "../../../../../etc/passwd",
 		"c": "c",
 	} {
-		if got := Below(file, exists, list); got != want {
+		if got := Below(file, read, list); got != want {
 			t.Errorf("%s: got %s, want %s", file, got, want)
 		}
 	}
@@ -79,7 +85,8 @@ func TestExplain(t *testing.T) {
 			"error converting YAML to JSON: yaml: line 3: no", Place{File: "c/templates/a.yaml"}},
 		{"parse error at (c/templates/a.yaml:7): unclosed action", "unclosed action", Place{"c/templates/a.yaml", 7, 0}},
 		{"values don't meet the specifications of the schema(s) in the following chart(s):\nc:\n- at '/a': missing property 'b'",
-			"values don't meet the specifications of the schema(s) in the following chart(s):\nc:\n- at '/a': missing property 'b'", Place{}},
+			"values don't meet the specifications of the schema(s) in the following chart(s): c: - at '/a': missing property 'b'", Place{}},
+		{"one\n\ntwo\n\none", "one two", Place{}},
 		{"", "", Place{}},
 	} {
 		if at, text := Explain(test.message); at != test.at || text != test.text {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -45,10 +46,10 @@ func InCRDs(file string) bool {
 	return false
 }
 
-// Below returns the path of a file that helm names, relative to the directory of the chart. exists
-// reports whether there is a file, and list returns the files of a directory: a subchart may be an
-// archive, or in a directory whose name is not that of the chart.
-func Below(file string, exists func(string) bool, list func(string) []string) string {
+// Below returns the path of a file that helm names, relative to the directory of the chart. read
+// returns the text of a file, or nil, and list the files of a directory: a subchart may be an
+// archive, and helm names it by its alias.
+func Below(file string, read func(string) []byte, list func(string) []string) string {
 	_, rest, ok := strings.Cut(file, "/")
 	if !ok {
 		return file
@@ -60,8 +61,15 @@ func Below(file string, exists func(string) bool, list func(string) []string) st
 		if !isSub || !ok {
 			return path.Join(at, rest)
 		}
+		if c, err := Parse(read(path.Join(at, ChartFile))); err == nil {
+			for _, d := range c.Dependencies {
+				if d.Alias == name {
+					name = d.Name
+				}
+			}
+		}
 		dir := path.Join(at, "charts", name)
-		if !exists(dir) {
+		if read(path.Join(dir, ChartFile)) == nil {
 			if archive := archiveOf(name, list(path.Join(at, "charts"))); archive != "" {
 				return path.Join(at, "charts", archive, inner)
 			}
@@ -84,10 +92,22 @@ var (
 	advice = "Use --debug flag to render out invalid YAML"
 )
 
+// oneLine returns a message as one line, with each paragraph once: helm logs some messages that it
+// also returns.
+func oneLine(message string) string {
+	var all []string
+	for paragraph := range strings.SplitSeq(message, "\n\n") {
+		if paragraph = strings.Join(strings.Fields(paragraph), " "); paragraph != "" && !slices.Contains(all, paragraph) {
+			all = append(all, paragraph)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
 // Explain splits the message of helm about a chart that it cannot render into the position, if there
 // is one, and the rest.
 func Explain(message string) (at Place, text string) {
-	text = strings.TrimSpace(strings.ReplaceAll(message, advice, ""))
+	text = oneLine(strings.ReplaceAll(message, advice, ""))
 	// The innermost template is where the failure is, the others include it.
 	all := position.FindAllStringSubmatchIndex(text, -1)
 	if len(all) == 0 {

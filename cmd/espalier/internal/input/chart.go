@@ -214,7 +214,13 @@ func (x rendering) file(name string) string {
 		return x.in.join(x.path, below)
 	}
 	return join(helm.Below(name,
-		func(below string) bool { _, err := x.in.stat(join(below)); return err == nil },
+		func(below string) []byte {
+			data, err := contentOf(x.in, join(below))
+			if err != nil {
+				return nil
+			}
+			return data
+		},
 		func(below string) (names []string) {
 			entries, _ := x.in.readDir(join(below)) // helm has read it
 			for _, e := range entries {
