@@ -31,13 +31,20 @@ import (
 	"espalier.dev/espaliertest"
 )
 
-// asHelm is the environment variable that makes the test binary behave as helm: there is no
-// second binary to link.
+// asHelm is the environment variable that makes the test binary behave as helm, or as kustomize if
+// that is its name: there is no second binary to link.
 const asHelm = "ESPALIER_TEST_AS_HELM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asHelm) == "" {
 		os.Exit(m.Run())
+	}
+	if filepath.Base(os.Args[0]) == "kustomize" {
+		if err := kustomize(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, "Error:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	kube.ManagedFieldsManager = "helm"
 	cmd, err := helmcmd.NewRootCmd(os.Stdout, os.Args[1:], helmcmd.SetupLogging)
