@@ -23,6 +23,8 @@ import (
 // releaseFlag is the value of --kubernetes-version.
 type releaseFlag struct {
 	releases.Release
+	// input is the input of the command: charts are rendered for the version. It may be nil.
+	input *input.Flags
 }
 
 // String returns the version, or "" if there is none.
@@ -35,7 +37,9 @@ func (f *releaseFlag) String() string {
 
 // Set parses a version.
 func (f *releaseFlag) Set(text string) (err error) {
-	f.Release, err = releases.Parse(text)
+	if f.Release, err = releases.Parse(text); err == nil && f.input != nil && f.input.Helm != nil {
+		f.input.Helm.KubeVersion = "v" + f.Release.String() + ".0"
+	}
 	return err
 }
 
@@ -44,6 +48,7 @@ func (f *releaseFlag) Type() string { return "version" }
 
 // addReleaseFlag adds --kubernetes-version.
 func addReleaseFlag(c *cobra.Command, f *releaseFlag) {
+	f.input = inputOf(c)
 	c.Flags().Var(f, "kubernetes-version", fmt.Sprintf("`VERSION` of the cluster, from %s to %s: report what it does not have",
 		releases.First, releases.Last))
 	groupFlags(c.Flags(), checkFlags, "kubernetes-version")

@@ -130,6 +130,20 @@ func TestUnknownLine(t *testing.T) {
 	}
 }
 
+// TestKubeVersion renders charts for the version of --kubernetes-version.
+func TestKubeVersion(t *testing.T) {
+	renderers(t, map[string]string{"helm": "echo \"Error: $*\" >&2; exit 1\n"})
+	t.Chdir(t.TempDir())
+	writeFile(t, "c/Chart.yaml", []byte("name: c\n"))
+	for args, want := range map[string]string{"": "--kube-version=v" + kubernetesLevel + ".0 ", "--kubernetes-version=1.31": "--kube-version=v1.31.0 "} {
+		for _, command := range []string{"validate", "lint"} {
+			if out, code := runApp(t, strings.Fields(command+" c "+args)...); code != 2 || !strings.Contains(out, want) {
+				t.Errorf("%s %s: exits with %d: %s", command, args, code, out)
+			}
+		}
+	}
+}
+
 // TestRenderSignal terminates the program while helm hangs: neither helm nor a copy of the chart is
 // left.
 func TestRenderSignal(t *testing.T) {
