@@ -65,6 +65,7 @@ func (a *app) completionDefinitions(c *cobra.Command, flags func() input.Flags) 
 		return nil
 	}
 	read := flags()
+	read.Build, read.Helm = nil, nil // programs that render take too long
 	if len(read.Paths) == 0 || slices.Contains(read.Paths, "-") {
 		return nil
 	}

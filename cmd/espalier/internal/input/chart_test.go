@@ -129,6 +129,10 @@ func TestCharts(t *testing.T) {
 	named := func() Flags { return Flags{Helm: new(helm.Renderer), HelmNamed: true, Skipped: new(Skipped)} }
 
 	fakeHelm(t, rendersAll)
+	if _, problems := positions(t, Flags{Paths: []string{"oci://example.com/c"}}); strings.Join(problems, "") !=
+		"oci://example.com/c: charts in registries are not supported: run helm pull oci://example.com/c, and name the .tgz file" {
+		t.Errorf("got %q", problems)
+	}
 	flags := named()
 	flags.Paths = []string{"repo/c"}
 	got, problems := positions(t, flags)

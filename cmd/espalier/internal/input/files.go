@@ -39,6 +39,10 @@ func (r *reader) path(path string, stdin io.Reader) error {
 		r.fail(path, Unreadable, "URLs are not supported: download the file, or pipe it to standard input with -f -")
 		return nil
 	}
+	if strings.HasPrefix(path, "oci://") {
+		r.fail(path, Unreadable, "charts in registries are not supported: run helm pull %s, and name the .tgz file", path)
+		return nil
+	}
 	in, below := tree(r.flags.Git.files), path
 	if IsGit(path) {
 		found, name, err := r.flags.Git.find(r.flags.GitDir, path)
