@@ -62,9 +62,10 @@ type Finding struct {
 	Message string
 	// Detail holds further lines: causes, consequences, possible fixes.
 	Detail []string
-	// Schema is the location of the schema that causes a finding about an object, and Old the
-	// location before a change. Both are nil if the finding has none.
-	Schema, Old *Location
+	// Schema is the location of the schema that causes a finding about an object, Policy that of the
+	// expression of an admission policy, and Old the location before a change. They are nil if the
+	// finding has none.
+	Schema, Policy, Old *Location
 	// Fix is an automatic fix, or nil if the finding needs manual work.
 	Fix *Fix
 }

@@ -14,7 +14,7 @@ import (
 const maxChangedPaths = 100
 
 // changed returns the paths of the fields that differ between two objects.
-func changed(before, after runtime.Object) (paths []string, err error) {
+func changed(before, after runtime.Object) (paths []schema.Path, err error) {
 	if before == after {
 		return nil, nil
 	}
@@ -38,7 +38,7 @@ func changed(before, after runtime.Object) (paths []string, err error) {
 }
 
 // difference adds the paths of the values that differ.
-func difference(path schema.Path, before, after any, paths *[]string) {
+func difference(path schema.Path, before, after any, paths *[]schema.Path) {
 	if len(*paths) == maxChangedPaths || isEmpty(before) && isEmpty(after) {
 		return
 	}
@@ -61,7 +61,7 @@ func difference(path schema.Path, before, after any, paths *[]string) {
 		}
 	}
 	if !reflect.DeepEqual(before, after) {
-		*paths = append(*paths, path.String())
+		*paths = append(*paths, slices.Clone(path))
 	}
 }
 

@@ -71,7 +71,7 @@ spec: {replicas: 6, selector: {matchLabels: {a: b}}, template: {metadata: {label
 	if r.Rejected == nil || r.Rejected.Error() != `deployments.apps "a" is forbidden: ValidatingAdmissionPolicy 'replicas' with binding 'replicas' denied request: failed expression: object.spec.replicas <= 5` {
 		t.Error(r.Rejected)
 	}
-	if len(r.Mutations) != 1 || r.Mutations[0].Paths[0] != "metadata.labels" || r.Decisions[0].Fields[0] != "spec.replicas" || r.Decisions[0].Cost == 0 {
+	if len(r.Mutations) != 1 || r.Mutations[0].Paths[0].String() != "metadata.labels" || r.Decisions[0].Fields[0] != "spec.replicas" || r.Decisions[0].Cost == 0 {
 		t.Errorf("%+v", r)
 	}
 }

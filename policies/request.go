@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"espalier.dev/api"
+	"espalier.dev/crd"
 	"espalier.dev/kinds"
 	"espalier.dev/schema"
 )
@@ -32,15 +33,32 @@ type Request struct {
 	// Namespace is the namespace of an object that has none; "default" if it is empty.
 	Namespace string
 	// User sends the request: the administrator of a server, if it is nil.
-	User user.Info
+	User *User
+	// Definition is the CRD of the object; that of [Config], if it is nil.
+	Definition *crd.Definition
 	// Apply is set if the object is a manifest, which is applied: it keeps what the server has
 	// generated for the old one.
 	Apply bool
 }
 
+// User is a user who sends a request.
+type User struct {
+	Name, UID string
+	Groups    []string
+}
+
 // Administrator returns the user of requests that name none.
-func Administrator() user.Info {
-	return &user.DefaultInfo{Name: "espalier-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+func Administrator() *User {
+	return &User{Name: "espalier-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+}
+
+// info returns the user for k8s.io/apiserver. Every user is authenticated.
+func (u *User) info() user.Info {
+	groups := u.Groups
+	if !slices.Contains(groups, user.AllAuthenticated) {
+		groups = append(slices.Clip(groups), user.AllAuthenticated)
+	}
+	return &user.DefaultInfo{Name: u.Name, UID: u.UID, Groups: groups}
 }
 
 // UndecodableError is the error about a request that the API server rejects before admission.
@@ -181,7 +199,11 @@ func (e *Evaluator) subject(r *Request) (subject, error) {
 		return nil, err
 	}
 	gvk := id.GroupVersionKind()
-	if d := e.config.Definition(gvk); d != nil {
+	d := r.Definition
+	if d == nil {
+		d = e.config.Definition(gvk)
+	}
+	if d != nil {
 		return newCustom(d, gvk, *r)
 	}
 	if kinds.ByKind(gvk) == nil {
@@ -208,7 +230,7 @@ func (e *Evaluator) attributes(r Request, s subject, rec *record) *attributes {
 		rec.result.AssumedNamespace = namespace
 	}
 	return &attributes{admission.NewAttributesRecord(obj, old, s.kind(), namespace, m.GetName(), s.resource(), r.Subresource,
-		operation, options, false, r.User), rec}
+		operation, options, false, r.User.info()), rec}
 }
 
 // mutate applies the mutating policies, and those again that ask for it, as the API server does.

@@ -3,6 +3,7 @@ package policies
 import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"espalier.dev/schema"
 )
@@ -98,7 +99,7 @@ type Mutation struct {
 	Name, Binding string
 	Param         string
 	// Paths are the fields that have changed.
-	Paths []string
+	Paths []schema.Path
 	Cost  int64
 	// Again is set if the mutation was applied again because another one had changed the object.
 	Again bool
@@ -155,3 +156,7 @@ type Result struct {
 	// annotations matter, or empty. It is assumed to have no labels but its name.
 	AssumedNamespace string
 }
+
+// Budget is the cost that the validations of a policy for one parameter may have in total, and each
+// mutation.
+const Budget = celconfig.RuntimeCELCostBudget

@@ -58,6 +58,8 @@ type definition struct {
 	// checker includes CEL rules. pruner omits them, because they are expensive to
 	// compile.
 	checker, pruner func() (*object.Checker, error)
+	// admitted is the Definition for admission policies.
+	admitted func() (*crd.Definition, error)
 }
 
 // Defines, Base and Place implement [lookup.Definition].
@@ -195,6 +197,13 @@ func newDefinition(it *input.Item, sem schema.Semantics) *definition {
 	}
 	d.checker = checker(crd.Options{Semantics: sem, Rules: cel.Checker{}})
 	d.pruner = checker(crd.Options{Semantics: sem, IgnoreRules: true})
+	d.admitted = sync.OnceValues(func() (*crd.Definition, error) {
+		base, err := d.base()
+		if err != nil {
+			return nil, err
+		}
+		return base.With(crd.Options{Semantics: sem, IgnoreRules: true})
+	})
 	return d
 }
 

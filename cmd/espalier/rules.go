@@ -133,7 +133,7 @@ func validationRules() []analysis.Rule {
 		analysis.Rule{ID: ruleSeveral, Severity: analysis.Warning,
 			Summary: "Several CRDs define the kind of an object, and differ.", Help: "Select one with --crd."},
 	)
-	return slices.Concat(rules, sourceRules(), lookup.ReleaseRules(), object.CheckRules(), object.CauseRules())
+	return slices.Concat(rules, sourceRules(), lookup.ReleaseRules(), object.CheckRules(), object.CauseRules(), policyRules())
 }
 
 // pruneRules returns the rules of the findings of prune.

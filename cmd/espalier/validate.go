@@ -30,6 +30,7 @@ type validateOptions struct {
 	checkCRDs          bool
 	source             sourceFlags
 	oldFromCluster     bool
+	policies           policyFlags
 }
 
 func newValidateCommand(a *app) *cobra.Command {
@@ -98,6 +99,16 @@ Two objects with the same group, kind, namespace and name are a warning if they 
 file, or in two files of one directory that have nothing else in common. Overlays,
 alternatives, test data and examples have equal names on purpose.
 
+With --policies, validate also does what admission policies do: it applies MutatingAdmissionPolicies
+before it validates an object, and evaluates ValidatingAdmissionPolicies after that, with the code
+and the messages of the API server. --policies names files or directories with policies, their
+bindings and parameters, namespaces, and webhook configurations; parameters and namespaces may
+also be among the objects. A denied object is an error that shows the expression and its cost, a
+warning of a policy is a warning, and what a policy changes is an info, as is a webhook that
+would be called: what it does is not known. An object is created by the administrator of
+the server, or by the user of --as and --as-group. Expressions that ask the authorizer are
+not evaluated, and a warning says so.
+
 A custom resource without a CRD is an error. --ignore-missing-crds skips objects of groups
 that no CRD has; unknown kinds and versions of a group that has CRDs, and misspelled groups
 and kinds, are still errors. --skip-kind skips kinds in any case. The summary counts the
@@ -141,6 +152,9 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
   # Validate the custom resources in a namespace of a running cluster with the CRDs of the next release
   espalier validate --from-cluster -n default --crd crds/
 
+  # Validate deployments with the admission policies of the cluster
+  espalier validate --policies policies/ deployment.yaml --as jane --as-group developers
+
   # Annotate a pull request, and write a report to upload
   espalier validate --crd crds/ -f objects/ -o github -o sarif=espalier.sarif
 
@@ -168,6 +182,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 	addReleaseFlag(c, &o.release)
 	c.Flags().BoolVar(&o.checkCRDs, "check-crds", false, "also report why the API server would reject the CRDs in use")
 	groupFlags(c.Flags(), checkFlags, "field-validation", "check-crds")
+	addPolicyFlags(c, &o.policies)
 	addBaselineFlags(c, &a.baselineFlags)
 	addReportFlags(c, &o.report)
 	completeValues(c, "field-validation", "ignore", "warn", "strict")
@@ -183,7 +198,10 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	if err := o.skip.check(); err != nil {
 		return err
 	}
-	if err := stdinOnce(o.crds, o.objects, o.old); err != nil {
+	if err := stdinOnce(o.crds, o.objects, o.old, o.policies.from); err != nil {
+		return err
+	}
+	if err := o.policies.complete(c); err != nil {
 		return err
 	}
 	if err := o.checkSource(c); err != nil {
@@ -224,6 +242,11 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 	}
 	v := &validator{ctx: ctx, definitions: ds, fields: fields, skip: o.skip, release: o.release.checks(),
 		variables: o.objects.Keep != input.Everything, skipped: o.objects.Skipped}
+	if len(o.policies.from.Paths) > 0 {
+		if v.policies, err = a.loadPolicies(ctx, o.policies, o.objects, &ahead, ds, r); err != nil {
+			return err
+		}
+	}
 	results := &validationReporter{ctx: ctx, r: r, definitions: ds, checkCRDs: o.checkCRDs, reported: map[*definition]bool{}}
 	if len(o.objects.Paths) == 0 {
 		return a.validateCluster(v, src, o.source.namespaces, results)

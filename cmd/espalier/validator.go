@@ -117,6 +117,8 @@ type validator struct {
 	// unconverted is set if an object counts as created when a webhook would have to convert the one
 	// before the update to its version.
 	unconverted bool
+	// policies are the admission policies of --policies, or nil.
+	policies *policySet
 }
 
 // document validates the objects of a document.
@@ -161,7 +163,11 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 			return nil
 		}
 		old, findings := v.old(it)
-		return append(findings, v.judge(it, old, v.builtin)...)
+		return append(findings, v.judge(it, old, func(src, before []byte) []analysis.Finding {
+			return v.policies.check(v.ctx, it, policyRequest{source: src, old: before}, func(src []byte) []analysis.Finding {
+				return v.builtin(src, before)
+			})
+		})...)
 	}
 	d, err := v.definitions.Find(it)
 	if err != nil {
@@ -187,11 +193,16 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 				before = nil
 			}
 		}
-		found := checker.Check(v.ctx, src, before, v.fields)
 		if before == nil {
-			return found
+			oldSrc = nil
 		}
-		return v.release.strict(found, func() []analysis.Finding { return checker.Check(v.ctx, src, nil, v.fields) })
+		return v.policies.check(v.ctx, it, policyRequest{source: src, old: oldSrc, uses: d}, func(src []byte) []analysis.Finding {
+			found := checker.Check(v.ctx, src, before, v.fields)
+			if before == nil {
+				return found
+			}
+			return v.release.strict(found, func() []analysis.Finding { return checker.Check(v.ctx, src, nil, v.fields) })
+		})
 	})...)
 }
 

@@ -33,6 +33,13 @@ func (a *Ahead) Definitions(f Flags) Flags {
 	return f
 }
 
+// All returns the flags that read all documents of the input, before it is read with the flags of
+// Input.
+func (a *Ahead) All(f Flags) Flags {
+	f.ahead, f.looksAhead, f.Skipped = a, true, nil
+	return f
+}
+
 // Close releases the spools.
 func (a *Ahead) Close() error {
 	a.mu.Lock()

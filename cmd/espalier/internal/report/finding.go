@@ -73,8 +73,10 @@ type record struct {
 	Object   *objectRecord     `json:"object,omitempty"`
 	Message  string            `json:"message"`
 	Details  []string          `json:"details,omitempty"`
-	// Schema and Old are the locations of the schema and of the field before a change.
+	// Schema, Policy and Old are the locations of the schema, of the expression of an admission
+	// policy, and of the field before a change.
 	Schema   *location  `json:"schema,omitempty"`
+	Policy   *location  `json:"policy,omitempty"`
 	Old      *location  `json:"old,omitempty"`
 	Fix      *fixRecord `json:"fix,omitempty"`
 	Affected *Affected  `json:"affected,omitempty"`
@@ -144,6 +146,9 @@ func (f *Finding) details() []string {
 		}
 		lines = append(lines, line)
 	}
+	if at := f.Policy; at != nil {
+		lines = append(lines, "policy: "+cmp.Or(at.Path, "the object")+" ("+at.Position()+")")
+	}
 	if at := f.Old; at != nil {
 		lines = append(lines, "old: "+at.Position())
 	}
@@ -162,7 +167,7 @@ func (f *Finding) fullMessage() string {
 func newRecord(f *Finding) record {
 	r := record{
 		location: *newLocation(new(f.Location())), Rule: f.Rule, Severity: f.Severity,
-		Message: f.Message, Details: f.Detail, Schema: newLocation(f.Schema), Old: newLocation(f.Old), Affected: f.Affected,
+		Message: f.Message, Details: f.Detail, Schema: newLocation(f.Schema), Policy: newLocation(f.Policy), Old: newLocation(f.Old), Affected: f.Affected,
 		Section: f.Section, Rendered: f.Rendered,
 	}
 	if id := f.Object; id != (input.Identity{}) {

@@ -125,7 +125,7 @@ func (s *sarifFormat) finding(f *Finding) error {
 	for _, other := range []struct {
 		name string
 		at   *analysis.Location
-	}{{"schema", f.Schema}, {"old", f.Old}} {
+	}{{"schema", f.Schema}, {"policy", f.Policy}, {"old", f.Old}} {
 		if physical := physicalLocation(other.at); physical != nil {
 			message := &sarifText{Text: strings.TrimSuffix(other.name+": "+other.at.Path, ": ")}
 			r.Related = append(r.Related, sarifLocation{Physical: physical, Message: message})
