@@ -3,6 +3,7 @@ package policies
 import (
 	"fmt"
 	"maps"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -49,6 +50,9 @@ func (e *Evaluator) newBuiltin(r Request) (*builtinSubject, error) {
 	if r.Old != nil {
 		if err := replace(r.Old); err != nil {
 			return nil, fmt.Errorf("old object: %w", err)
+		}
+		if old := request.Old(); reflect.TypeOf(old) != reflect.TypeOf(request.Object) {
+			return nil, fmt.Errorf("old object: %T cannot be replaced with %T", old, request.Object)
 		}
 		s.old = parse(r.Old)
 	}

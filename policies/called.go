@@ -3,6 +3,7 @@ package policies
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -80,11 +81,11 @@ func (v *versions) VersionedAttribute(gvk runtimeschema.GroupVersionKind) (*admi
 }
 
 // callWebhooks finds the webhooks that the API server calls for a request. It returns the error of
-// the first match condition for which it rejects the request.
+// the first match condition for which it rejects the request. Mutating webhooks are called one after
+// the other, and validating ones when all match conditions have been evaluated.
 func (e *Evaluator) callWebhooks(ctx context.Context, r Request, s subject, rec *record, mutating bool) error {
 	var plugin *Webhooks
 	var v *versions
-	var first error
 	for _, w := range e.webhooks {
 		if w.mutating != mutating {
 			continue
@@ -109,15 +110,14 @@ func (e *Evaluator) callWebhooks(ctx context.Context, r Request, s subject, rec 
 		place := w.place(fmt.Sprintf("/webhooks/%d", w.position))
 		switch {
 		case q.asked:
-			rec.result.Unjudged = append(rec.result.Unjudged, Unjudged{Policy: place, Name: w.configuration, Webhook: w.accessor.GetName(), Mutating: mutating})
+			rec.unjudged(Unjudged{Policy: place, Name: w.configuration, Webhook: w.accessor.GetName(), Mutating: mutating})
 		case status != nil:
-			rec.result.Webhooks = append(rec.result.Webhooks, Webhook{Place: place, Configuration: w.configuration, Name: w.accessor.GetName(), Mutating: mutating, Err: status})
-			if first == nil {
-				first = status
-			}
+			rec.result.Webhooks = append(slices.DeleteFunc(rec.result.Webhooks, func(w Webhook) bool { return !w.Mutating }),
+				Webhook{Place: place, Configuration: w.configuration, Name: w.accessor.GetName(), Mutating: mutating, Err: status})
+			return status
 		case invocation != nil:
 			rec.result.Webhooks = append(rec.result.Webhooks, Webhook{Place: place, Configuration: w.configuration, Name: w.accessor.GetName(), Mutating: mutating})
 		}
 	}
-	return first
+	return nil
 }

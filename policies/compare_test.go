@@ -3,14 +3,18 @@ package policies_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -323,6 +327,73 @@ func TestSameAsServer(t *testing.T) {
 			for i, x := range all {
 				t.Run(x.name, func(t *testing.T) { c.run(t, x, i) })
 			}
+			t.Run("webhooks", c.webhooks)
 		})
+	}
+}
+
+// webhooks compares which webhooks are called.
+func (c *comparison) webhooks(t *testing.T) {
+	var mu sync.Mutex
+	var called []string
+	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review struct {
+			Request struct {
+				UID string `json:"uid"`
+			} `json:"request"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&review)
+		mu.Lock()
+		called = append(called, strings.TrimPrefix(r.URL.Path, "/"))
+		mu.Unlock()
+		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+			"response": map[string]any{"uid": review.Request.UID, "allowed": true}})
+	}))
+	defer hook.Close()
+	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}))
+	const gardens = `rules: [{apiGroups: [example.com], apiVersions: [v1], operations: [CREATE], resources: [gardens]}]`
+	namespace := "hooks-" + c.sem.String()
+	for name, hooks := range map[string][]string{
+		"rules":      {gardens, `rules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [gardens]}]`, `rules: [{apiGroups: ["*"], apiVersions: ["*"], operations: [UPDATE], resources: ["*"]}]`},
+		"conditions": {gardens + `, matchConditions: [{name: a, expression: "object.spec.beds > 1"}]`, gardens + `, matchConditions: [{name: a, expression: "object.spec.beds > 2"}]`, gardens + `, matchConditions: [{name: a, expression: "request.userInfo.username == 'espalier-admin'"}, {name: b, expression: "object.spec.beds == 2"}]`},
+		"failures":   {gardens, gardens + `, matchConditions: [{name: a, expression: "object.spec.owner == 'ann'"}]`},
+		"ignored":    {gardens, gardens + `, failurePolicy: Ignore, matchConditions: [{name: a, expression: "object.spec.owner == 'ann'"}]`},
+		"decided":    {gardens + `, matchConditions: [{name: a, expression: "object.spec.owner == 'ann'"}, {name: b, expression: "false"}]`},
+		"selectors":  {gardens + `, objectSelector: {matchLabels: {a: b}}`, gardens + `, namespaceSelector: {matchLabels: {stage: test}}`, gardens + `, namespaceSelector: {matchLabels: {stage: prod}}`},
+		"versions":   {`matchPolicy: Exact, rules: [{apiGroups: [example.com], apiVersions: [v2], operations: [CREATE], resources: [gardens]}]`, `rules: [{apiGroups: [example.com], apiVersions: [v2], operations: [CREATE], resources: [gardens]}]`},
+	} {
+		for _, kind := range []string{"Mutating", "Validating"} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				var list []string
+				for i, h := range hooks {
+					list = append(list, fmt.Sprintf(`{name: hook-%[1]d.example.com, admissionReviewVersions: [v1], sideEffects: None, clientConfig: {url: "%[2]s/hook-%[1]d.example.com", caBundle: %[3]s}, %[4]s}`, i, hook.URL, ca, h))
+				}
+				setup := objects(t, fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s, labels: {stage: test}}}\n---\n{apiVersion: admissionregistration.k8s.io/v1, kind: %sWebhookConfiguration, metadata: {name: hooks}, webhooks: [%s]}",
+					namespace, kind, strings.Join(list, ", ")))
+				c.do(http.MethodPost, "/api/v1/namespaces", setup[0].JSON)
+				c.create(t, setup[1].JSON, "")
+				e, problems, err := policies.New(t.Context(), policies.Config{Objects: setup, Definition: c.definition})
+				if err != nil || len(problems) > 0 {
+					t.Fatal(err, problems)
+				}
+				called = nil
+				object := toJSON(t, garden("v1", "{beds: 2}"))
+				c.compare(t, e, write{denied: map[bool]string{true: "resulted in error: no such key: owner"}[name == "failures"]}, object, nil, namespace)
+				result, err := e.Evaluate(t.Context(), policies.Request{Object: object, Namespace: namespace})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var expected []string
+				for _, w := range result.Webhooks {
+					if w.Err == nil {
+						expected = append(expected, w.Name)
+					}
+				}
+				slices.Sort(called)
+				if !slices.Equal(called, expected) {
+					t.Errorf("the server calls %q, offline %q", called, expected)
+				}
+			})
+		}
 	}
 }

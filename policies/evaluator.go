@@ -55,6 +55,8 @@ type Evaluator struct {
 	mutatingDispatch   generic.Dispatcher[mutating.PolicyHook]
 	// mutatingWebhooks and validatingWebhooks decide which webhooks are called.
 	mutatingWebhooks, validatingWebhooks func() (*Webhooks, error)
+	// merged has the types of CRDs.
+	merged sync.Map
 	// readsNamespaces is set if labels or annotations of namespaces matter.
 	readsNamespaces bool
 }
@@ -146,6 +148,20 @@ func New(ctx context.Context, c Config) (*Evaluator, []Problem, error) {
 	e.mutatingWebhooks, e.validatingWebhooks = e.webhookPlugins()
 	e.mutatingDispatch = MutatingDispatcher(&question{}, matcher, e.types())
 	return e, problems, nil
+}
+
+// customTypes returns the types of a custom resource, or nil.
+func (e *Evaluator) customTypes(s subject) managedfields.TypeConverter {
+	c, ok := s.(*customSubject)
+	if !ok || len(e.mutating) == 0 {
+		return nil
+	}
+	d := c.version.Definition()
+	if known, ok := e.merged.Load(d); ok {
+		return known.(managedfields.TypeConverter)
+	}
+	known, _ := e.merged.LoadOrStore(d, fields.NewTypes(d))
+	return known.(managedfields.TypeConverter)
 }
 
 // types returns the types that mutating policies merge by.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
@@ -37,6 +39,8 @@ type record struct {
 	// again is set while mutating policies are applied again, and settling while it is tried
 	// whether they would change their own result.
 	again, settling bool
+	// types are those of the CRD of the object, or nil for one of Kubernetes' own kinds.
+	types managedfields.TypeConverter
 	// cost is that of the expressions since it was set to zero.
 	cost int64
 }
@@ -98,7 +102,7 @@ func (v *recordedValidator) Validate(ctx context.Context, resource runtimeschema
 	rec.cost = 0
 	result := v.policy.compiled().Validate(ctx, resource, a, params, namespace, budget, &q)
 	if q.asked {
-		rec.result.Unjudged = append(rec.result.Unjudged, Unjudged{Policy: v.policy.place(""), Name: v.policy.Name, Binding: rec.binding})
+		rec.unjudged(Unjudged{Policy: v.policy.place(""), Name: v.policy.Name, Binding: rec.binding})
 		return validating.ValidateResult{}
 	}
 	binding := v.bindings[rec.binding]
@@ -182,14 +186,22 @@ func (m recordedMatcher) Match(ctx context.Context, a *admission.VersionedAttrib
 	var q question
 	result := m.Matcher.Match(ctx, a, params, &q)
 	if q.asked {
-		recordOf(ctx).unjudged(m.policy, m.binding)
+		recordOf(ctx).unjudged(m.policy.unjudged(m.binding))
 		return matchconditions.MatchResult{}
 	}
 	return result
 }
 
-func (r *record) unjudged(p *mutatingPolicy, binding string) {
-	r.result.Unjudged = append(r.result.Unjudged, Unjudged{Policy: p.place(""), Name: p.Name, Binding: binding, Mutating: true})
+// unjudged records something that asks the authorizer. Policies may be applied twice.
+func (r *record) unjudged(u Unjudged) {
+	if !slices.Contains(r.result.Unjudged, u) {
+		r.result.Unjudged = append(r.result.Unjudged, u)
+	}
+}
+
+// unjudged returns the policy as one that asks the authorizer.
+func (p *mutatingPolicy) unjudged(binding string) Unjudged {
+	return Unjudged{Policy: p.place(""), Name: p.Name, Binding: binding, Mutating: true}
 }
 
 // recordedPatcher applies one mutation of a policy.
@@ -205,11 +217,14 @@ func (m recordedPatcher) Patch(ctx context.Context, r patch.Request, budget int6
 	var q question
 	params := r.OptionalVariables.VersionedParams
 	r.OptionalVariables.Authorizer = &q
+	if rec.types != nil {
+		r.TypeConverter = rec.types // that of the CRD that the request names
+	}
 	before := r.VersionedAttributes.VersionedObject.Object()
 	rec.cost = 0
 	after, err := m.Patcher.Patch(ctx, r, budget)
 	if q.asked {
-		rec.unjudged(m.policy, m.binding)
+		rec.unjudged(m.policy.unjudged(m.binding))
 		return before.DeepCopyObject(), nil
 	}
 	mutation := m.policy.Spec.Mutations[m.index]

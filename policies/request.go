@@ -98,7 +98,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, r Request) (*Result, error) {
 		result.Object, err = s.result()
 		return result, err
 	}
-	rec := &record{result: result}
+	rec := &record{result: result, types: e.customTypes(s)}
 	ctx = warning.WithWarningRecorder(withRecord(ctx, rec), rec)
 	err = e.mutate(ctx, r, s, rec)
 	if err == nil {
@@ -278,7 +278,7 @@ func (e *Evaluator) mutate(ctx context.Context, r Request, s subject, rec *recor
 
 // settle tries whether the policies change their own result.
 func (e *Evaluator) settle(ctx context.Context, r Request, rec *record) {
-	trial := &record{result: &Result{}, settling: true}
+	trial := &record{result: &Result{}, settling: true, types: rec.types}
 	r.Object = rec.result.Mutated
 	s, err := e.subject(&r)
 	if err != nil {

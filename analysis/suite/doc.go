@@ -61,4 +61,10 @@
 // The format of the suites in OpenShift's api repository is supported as well: documents
 // with crdName and tests, in which onCreate and onUpdate list cases with initial, updated,
 // expected, expectedError, expectedStatusError and initialCRDPatches.
+//
+// A suite can name admission policies: policies lists files and directories with policies, their
+// bindings, parameters and namespaces, and as has the user and the groups of the requests. Then
+// changed lists exactly the fields that mutating policies change, warnings parts of exactly the
+// warnings of validating policies, and the rule of an expected error can be the name of the policy
+// that denies the request. An [Options].Policies evaluates them.
 package suite

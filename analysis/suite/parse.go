@@ -179,6 +179,14 @@ func (p *parser) suite(v any) *Suite {
 			}
 			s.Semantics = &sem
 		},
+		"policies": p.texts(&s.Policies),
+		"as": func(v any, pointer string) {
+			s.User = &User{}
+			p.fields(v, pointer, map[string]func(any, string){"user": p.text(&s.User.Name), "groups": p.texts(&s.User.Groups)})
+			if s.User.Name == "" {
+				p.wrong(pointer, "user is required")
+			}
+		},
 		"base":    func(any, string) {},
 		"valid":   section("valid", func(c *Case, v any, at string) bool { return p.create(s, c, v, at) }),
 		"invalid": section("invalid", func(c *Case, v any, at string) bool { c.rejected = true; return p.create(s, c, v, at) }),
@@ -188,6 +196,11 @@ func (p *parser) suite(v any) *Suite {
 		p.wrong("/apiVersion", "must be %s", APIVersion)
 	}
 	p.unique(s)
+	for _, c := range s.Cases {
+		if (c.hasWarnings || c.hasChanged) && len(s.Policies) == 0 {
+			p.wrong(c.Pointer, "warnings and changed are about admission policies: name their files in policies")
+		}
+	}
 	if len(s.Cases) == 0 && len(p.findings) == 0 {
 		p.wrong("", "there are no cases: list some under valid, invalid or updates")
 	}
@@ -269,7 +282,7 @@ func (p *parser) update(s *Suite, c *Case, v any, pointer string) bool {
 		return false
 	}
 	c.object = p.on(c.object, c.old, patch, "new", pointer)
-	if c.rejected && (c.hasStored || c.hasPruned || c.hasDefaulted) {
+	if c.rejected && (c.hasStored || c.hasPruned || c.hasDefaulted || c.hasWarnings || c.hasChanged) {
 		p.wrong(pointer+"/errors", "a rejected object is not stored: expect either errors, or stored, pruned and defaulted")
 	}
 	return len(p.findings) == before
@@ -279,6 +292,8 @@ func (p *parser) update(s *Suite, c *Case, v any, pointer string) bool {
 func (p *parser) outcome(c *Case, known map[string]func(any, string)) {
 	known["stored"] = func(v any, pointer string) { c.hasStored = true; p.object(&c.stored)(v, pointer) }
 	known["pruned"] = func(v any, pointer string) { c.hasPruned = true; p.texts(&c.pruned)(v, pointer) }
+	known["warnings"] = func(v any, pointer string) { c.hasWarnings = true; p.texts(&c.warnings)(v, pointer) }
+	known["changed"] = func(v any, pointer string) { c.hasChanged = true; p.texts(&c.changed)(v, pointer) }
 	known["defaulted"] = func(v any, pointer string) { c.hasDefaulted = true; p.texts(&c.defaulted)(v, pointer) }
 }
 

@@ -28,27 +28,22 @@ func (r *Runner) Run(ctx context.Context, c *Case) []analysis.Finding {
 	if r.other != nil {
 		a = r.other
 	}
-	obj := r.complete(c.object)
-	var result *espalier.Result
-	var err error
-	switch {
-	case c.old == nil:
-		result, err = a.Create(ctx, obj)
-	case c.status:
-		result, err = a.UpdateStatus(ctx, obj, r.complete(c.old))
-	default:
-		result, err = a.Update(ctx, obj, r.complete(c.old))
-	}
-	rejections := rejectionsOf(result, err)
+	result, rejections, policy := r.admit(ctx, a, c)
 	switch {
 	case c.rejected && len(rejections) == 0:
-		return []analysis.Finding{failure(c, c.Pointer, "accepted, but it should be rejected", expectedLines(c)...)}
+		lines := expectedLines(c)
+		if policy != nil {
+			for _, name := range policy.Unjudged {
+				lines = append(lines, name+" asks the authorizer: what it does is not known without a cluster")
+			}
+		}
+		return []analysis.Finding{failure(c, c.Pointer, "accepted, but it should be rejected", lines...)}
 	case c.rejected:
 		return c.compareErrors(rejections)
 	case len(rejections) > 0:
 		return []analysis.Finding{failure(c, c.Pointer, "rejected, but it should be accepted", lines(rejections)...)}
 	}
-	return c.compareResult(r, result)
+	return append(c.compareResult(r, result), c.comparePolicies(policy)...)
 }
 
 // complete fills in the fields that an object may omit.

@@ -56,6 +56,8 @@ type Options struct {
 	Semantics schema.Semantics
 	// Rules evaluates x-kubernetes-validations. If it is nil, a CRD with rules is an error.
 	Rules crd.RuleChecker
+	// Policies are the admission policies of the suite. It may be nil.
+	Policies Policies
 }
 
 // NewRunner returns a Runner for a suite and its CRD, given as JSON. It returns an error if

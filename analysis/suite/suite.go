@@ -37,7 +37,11 @@ type Suite struct {
 	Version string
 	// Semantics is the schema semantics that the suite sets, or nil.
 	Semantics *schema.Semantics
-	Cases     []*Case
+	// Policies are the files and directories with admission policies, relative to the file of the
+	// suite, and User is the user who sends the requests, or nil.
+	Policies []string
+	User     *User
+	Cases    []*Case
 
 	base schema.Object
 	// openshift reports whether the suite is in OpenShift's format.
@@ -82,6 +86,10 @@ type Case struct {
 	stored                             schema.Object
 	pruned, defaulted                  []string
 	hasStored, hasPruned, hasDefaulted bool
+	// warnings are parts of the warnings of policies, and changed the paths that policies must
+	// change, if set.
+	warnings, changed       []string
+	hasWarnings, hasChanged bool
 	// openshift is the case in OpenShift's format, or nil.
 	openshift *openshiftCase
 }

@@ -138,7 +138,7 @@ func TestMalformed(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{head + `valids: []`, `/valids unknown key "valids": did you mean "valid"?`},
 		{head + `valid: [{name: a, objekt: {}}]`, `/valid/0/objekt unknown key "objekt": did you mean "object"?`},
-		{head + `valid: [{name: a, errors: [x]}]`, `/valid/0/errors unknown key "errors": use one of defaulted, name, object, pruned, stored, with`},
+		{head + `valid: [{name: a, errors: [x]}]`, `/valid/0/errors unknown key "errors": use one of changed, defaulted, name, object, pruned, stored, warnings, with`},
 		{head + `invalid: [{name: a, stored: {}}]`, `/invalid/0/stored unknown key "stored": use one of errors, name, object, with`},
 		{head + `valid: [{}]`, `/valid/0 the case needs a name`},
 		{head + `valid: [{name: a}, {name: a}]`, `/valid/1/name a case with this name already exists`},
@@ -146,7 +146,7 @@ func TestMalformed(t *testing.T) {
 		{head + `valid: [{name: a, with: 1}]`, `/valid/0/with must be an object that is merged into the base`},
 		{head + `valid: [{name: a, object: missing.yaml}]`, `/valid/0/object file does not exist`},
 		{head + `valid: [{name: a, object: 7}]`, `/valid/0/object must be an object, or the name of a file with one`},
-		{head + `valid: [7]`, `/valid/0 must be an object with the keys defaulted, name, object, pruned, stored, with`},
+		{head + `valid: [7]`, `/valid/0 must be an object with the keys changed, defaulted, name, object, pruned, stored, warnings, with`},
 		{head + `valid: 7`, `/valid must be a list`},
 		{head + `invalid: [{name: a, errors: []}]`, `/invalid/0/errors must not be empty: omit it if any error is expected`},
 		{head + `invalid: [{name: a, errors: [{}]}]`, `/invalid/0/errors/0 must be a part of a message, or an object with path, message or rule`},

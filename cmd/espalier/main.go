@@ -22,6 +22,7 @@ func main() {
 		stderr:  os.Stderr,
 		environ: os.LookupEnv,
 		tune:    func() { heap.Postpone(smallHeap) },
+		silence: silenceLogs,
 	}
 	code := a.run(ctx, os.Args[1:])
 	stop()

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -11,10 +13,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
+	"espalier.dev/analysis/suite"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
@@ -22,6 +26,7 @@ import (
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/kinds"
 	"espalier.dev/policies"
+	"espalier.dev/schema"
 )
 
 // Rules of findings about admission policies.
@@ -149,7 +154,7 @@ func (a *app) loadPolicies(ctx context.Context, f policyFlags, objects input.Fla
 			return nil, err
 		}
 	}
-	s, problems, err := newPolicySet(ctx, items, func(gvk runtimeschema.GroupVersionKind) *definition {
+	s, problems, err := a.newPolicySet(ctx, items, func(gvk runtimeschema.GroupVersionKind) *definition {
 		if of := own.Of(gvk.GroupKind()); len(of) > 0 {
 			return of[0]
 		}
@@ -173,8 +178,18 @@ func (a *app) loadPolicies(ctx context.Context, f policyFlags, objects input.Fla
 	return s, nil
 }
 
+// silenceLogs ends the logs of this process: k8s.io/apiserver logs errors of expressions, which are
+// findings here.
+func silenceLogs() {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+}
+
 // newPolicySet returns the policies among items. find returns the CRD of a kind, or nil.
-func newPolicySet(ctx context.Context, items []*input.Item, find func(runtimeschema.GroupVersionKind) *definition) (*policySet, []policies.Problem, error) {
+func (a *app) newPolicySet(ctx context.Context, items []*input.Item, find func(runtimeschema.GroupVersionKind) *definition) (*policySet, []policies.Problem, error) {
+	if a.silence != nil {
+		a.silence()
+	}
 	s := &policySet{items: items, told: map[string]bool{}}
 	config := policies.Config{Definition: func(gvk runtimeschema.GroupVersionKind) *crd.Definition {
 		if kinds.ByKind(gvk) != nil {
@@ -243,7 +258,7 @@ func (s *policySet) problem(p policies.Problem) report.Finding {
 		}
 	}
 	if p.Other >= 0 {
-		f.Old = new(report.LocationOf(s.items[p.Other], "/metadata/name"))
+		f.Detail = append(f.Detail, "first: "+report.LocationOf(s.items[p.Other], "/metadata/name").Position())
 	}
 	return report.At(it, f)
 }
@@ -396,4 +411,62 @@ func (s *policySet) location(p policies.Place) *analysis.Location {
 	at := report.LocationOf(s.items[p.Object], p.Pointer)
 	at.Path = p.Path
 	return &at
+}
+
+// Admit implements [suite.Policies].
+func (s *policySet) Admit(ctx context.Context, r suite.PolicyRequest) (*suite.PolicyResult, error) {
+	request := policies.Request{Definition: r.Definition}
+	if r.User != nil {
+		request.User = &policies.User{Name: r.User.Name, Groups: r.User.Groups}
+	}
+	if r.Status {
+		request.Subresource = "status"
+	}
+	var err error
+	if request.Object, err = json.Marshal(r.Object); err != nil {
+		return nil, err
+	}
+	if r.Old != nil {
+		if request.Old, err = json.Marshal(r.Old); err != nil {
+			return nil, err
+		}
+	}
+	result, err := s.evaluator.Evaluate(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	out := &suite.PolicyResult{Warnings: result.Warnings}
+	if result.Mutated != nil {
+		value, err := jsonx.Parse(result.Mutated)
+		if err != nil {
+			return nil, err
+		}
+		out.Object, _ = value.(schema.Object)
+	}
+	for _, m := range result.Mutations {
+		for _, path := range m.Paths {
+			if !slices.Contains(out.Changed, path.String()) {
+				out.Changed = append(out.Changed, path.String())
+			}
+		}
+	}
+	for _, d := range result.Decisions {
+		if d.Action != policies.Deny {
+			continue
+		}
+		denial := suite.Denial{Policy: d.Name, Message: d.Message, Mutating: d.Mutating}
+		if len(d.Fields) == 1 {
+			denial.Path = d.Fields[0]
+		}
+		out.Denials = append(out.Denials, denial)
+	}
+	for _, w := range result.Webhooks {
+		if w.Err != nil {
+			out.Denials = append(out.Denials, suite.Denial{Policy: w.Name, Message: w.Err.Error(), Mutating: w.Mutating})
+		}
+	}
+	for _, u := range result.Unjudged {
+		out.Unjudged = append(out.Unjudged, fmt.Sprintf("%s '%s'", policyKind(u.Mutating), u.Name))
+	}
+	return out, nil
 }

@@ -27,6 +27,8 @@ type app struct {
 	environ        func(string) (string, bool)
 	// tune prepares the process for a short-running command. It may be nil.
 	tune func()
+	// silence ends the logs of the libraries of the server. It may be nil.
+	silence func()
 
 	semantics   semanticsFlag
 	color       colorFlag

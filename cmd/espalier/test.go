@@ -25,6 +25,8 @@ import (
 	"espalier.dev/cmd/espalier/internal/source"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/yamlx"
+	"espalier.dev/policies"
+	"espalier.dev/schema"
 )
 
 // testOptions are the flags of test.
@@ -100,6 +102,29 @@ A suite whose objects are of Kubernetes' own kinds, such as Deployments, needs n
     with: {spec: {selector: {matchLabels: {app: other}}}}
     errors: [field is immutable, does not match template]
 
+A suite can name admission policies. They do what they do in a cluster: mutating policies change
+an object before it is validated, and validating policies may deny it after that.
+
+  apiVersion: espalier.dev/v1
+  kind: TestSuite
+  policies: [policies/]           # files and directories with policies, their bindings, parameters
+                                  # and namespaces, relative to the suite
+  as: {user: jane, groups: [developers]} # default: the administrator of the server
+  base: deployment.yaml
+  valid:
+  - name: gets a team
+    changed: [metadata.labels]    # exactly the fields that mutating policies change; stored has
+                                  # their values
+    warnings: []                  # parts of exactly the warnings of policies
+  invalid:
+  - name: too many replicas
+    with: {spec: {replicas: 30}}
+    errors:                       # the rule is the name of the policy
+    - {rule: replicas, message: at most 5 replicas, path: spec.replicas}
+
+An object that is invalid without policies is rejected for that, and validating policies are not
+asked about it. A policy that asks the authorizer fails the case.
+
 Suites in the format of OpenShift's api repository (crdName, and tests with onCreate and
 onUpdate) also run, always with kubernetes semantics.
 
@@ -118,6 +143,9 @@ Exit codes: 0 all tests pass, 1 a test fails (unless --fail-on=never is set),
 
   # Run suites that name no CRD with those of a running cluster
   espalier test -R suites/ --from-cluster --context staging
+
+  # Run a suite for admission policies
+  espalier test policy-suite.yaml
 
   # Run a suite with another CRD
   espalier test --crd crontab-crd.yaml crontab-suite.yaml --semantics kubernetes`,
@@ -157,8 +185,10 @@ type tester struct {
 	crds      suite.Candidates
 	files     map[string][]suite.Candidate
 	semantics map[string]bool
-	passed    int
-	failed    int
+	// policies has the admission policies of suites, by the files that they name.
+	policies map[string]*policySet
+	passed   int
+	failed   int
 }
 
 func (a *app) test(c *cobra.Command, o testOptions) (err error) {
@@ -177,7 +207,7 @@ func (a *app) test(c *cobra.Command, o testOptions) (err error) {
 	}
 	defer func() { err = r.Finish(err) }()
 	t := &tester{a: a, ctx: c.Context(), report: r, run: run, maxDocument: o.suites.MaxDocument,
-		files: map[string][]suite.Candidate{}, semantics: map[string]bool{}}
+		files: map[string][]suite.Candidate{}, semantics: map[string]bool{}, policies: map[string]*policySet{}}
 	o.crds = o.suites.With(o.crds.Paths...)
 	if len(o.source.named(c)) > 0 {
 		if t.crds.Cluster, err = a.suiteCRDs(c.Context(), &o.source); err != nil {
@@ -352,6 +382,14 @@ func (t *tester) suite(it *input.Item) {
 // which an error refers.
 func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointer string, err error) {
 	options := suite.Options{Semantics: t.a.semantics.Semantics, Rules: cel.Checker{}}
+	if s.Semantics != nil {
+		options.Semantics = *s.Semantics
+	}
+	if len(s.Policies) > 0 {
+		if options.Policies, err = t.suitePolicies(it, s, options.Semantics); err != nil {
+			return nil, "/policies", err
+		}
+	}
 	if types, ok := s.NeedsNoCRD(lookup.IsBuiltin); ok {
 		builtin, err := espalier.NewSet()
 		return suite.NewRunnerFor(s, builtin, types, options), "", err
@@ -378,6 +416,75 @@ func (t *tester) runner(it *input.Item, s *suite.Suite) (r *suite.Runner, pointe
 		err = fmt.Errorf("the CRD in %s is invalid: %w", chosen.File, err)
 	}
 	return r, pointer, err
+}
+
+// suitePolicies returns the admission policies of a suite.
+func (t *tester) suitePolicies(it *input.Item, s *suite.Suite, sem schema.Semantics) (suite.Policies, error) {
+	var paths []string
+	for _, path := range s.Policies {
+		path = input.Beside(it.File, path)
+		if _, err := t.a.repositories.Stat(path); err != nil {
+			return nil, fmt.Errorf("cannot read the policies: %w", err)
+		}
+		paths = append(paths, path)
+	}
+	key := fmt.Sprintf("%s\n%s", sem, strings.Join(paths, "\n"))
+	if known := t.policies[key]; known != nil {
+		return known, nil
+	}
+	var items []*input.Item
+	failures := t.report.Summary().Failures
+	if err := input.Read(t.ctx, t.a.stdin, input.Flags{Paths: paths, MaxDocument: t.maxDocument, Git: t.a.repositories}, func(it *input.Item) error {
+		items = append(items, it)
+		return nil
+	}, t.report.Failure); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(items, isPolicy) {
+		if t.report.Summary().Failures > failures {
+			return nil, fmt.Errorf("the policies cannot be read")
+		}
+		return nil, fmt.Errorf("no ValidatingAdmissionPolicy, MutatingAdmissionPolicy or webhook configuration found in %s", strings.Join(s.Policies, ", "))
+	}
+	set, problems, err := t.a.newPolicySet(t.ctx, items, t.paramCRDs(items, sem))
+	if err != nil {
+		return nil, err
+	}
+	var wrong []string
+	for _, p := range problems {
+		// Suites may test what happens without parameters.
+		if p.Code != policies.MissingParam && p.Code != policies.UnknownParamKind {
+			f := set.problem(p)
+			wrong = append(wrong, fmt.Sprintf("%s: %s: %s", new(f.Location()).Position(), f.Path, f.Message))
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, fmt.Errorf("policies have errors\n%s", strings.Join(wrong, "\n"))
+	}
+	t.policies[key] = set
+	return set, nil
+}
+
+// paramCRDs returns a function that finds the CRDs of parameters: beside the policies, or among those
+// that all suites share.
+func (t *tester) paramCRDs(items []*input.Item, sem schema.Semantics) func(runtimeschema.GroupVersionKind) *definition {
+	known := map[runtimeschema.GroupKind]*definition{}
+	add := func(it *input.Item) {
+		if d := newDefinition(it, sem); known[d.kind] == nil {
+			known[d.kind] = d
+		}
+	}
+	for _, it := range items {
+		if isDefinition(it) {
+			add(it)
+		}
+	}
+	for _, c := range slices.Concat(t.crds.Given, t.crds.Around, t.crds.Configured) {
+		if it, err := input.NewItem(c.File, c.JSON); err == nil {
+			add(it)
+		}
+	}
+	return func(gvk runtimeschema.GroupVersionKind) *definition { return known[gvk.GroupKind()] }
 }
 
 // readObjectFile reads the object in a file.

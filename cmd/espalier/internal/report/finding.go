@@ -147,7 +147,11 @@ func (f *Finding) details() []string {
 		lines = append(lines, line)
 	}
 	if at := f.Policy; at != nil {
-		lines = append(lines, "policy: "+cmp.Or(at.Path, "the object")+" ("+at.Position()+")")
+		line := "policy: " + at.Position()
+		if at.Path != "" {
+			line = "policy: " + at.Path + " (" + at.Position() + ")"
+		}
+		lines = append(lines, line)
 	}
 	if at := f.Old; at != nil {
 		lines = append(lines, "old: "+at.Position())
