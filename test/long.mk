@@ -12,6 +12,7 @@ BUILTIN_MODULES ?=
 HELM_VERSION    ?= v3.22.0
 RECORDED        := ^Test(Builtin|BuiltinAdmission|Policy|RBAC|ReviewsOfAccess)$$
 RBAC_CASES      ?= 100000
+POLICIES        ?= 500
 KILL_ROUNDS     ?= 100
 CYCLES          ?= 1000
 LOAD_CLIENTS    ?= 1000
@@ -43,6 +44,10 @@ oracle-manifests: ## compare the manifests and Helm charts of MANIFEST_MODULES (
 .PHONY: oracle-rbac
 oracle-rbac: ## compare RBAC_CASES decisions of the RBAC authorizer with Kubernetes' own evaluation
 	cd test/oracle && ORACLE36=$${ORACLE36:-build} RBAC_SEED=$${RBAC_SEED:-$$(date +%s)} RBAC_CASES='$(RBAC_CASES)' go test -count=1 -timeout=0 -v -run '^TestRBAC$$' .
+
+.PHONY: policies
+policies: ## compare POLICIES generated admission policies, evaluated by a server and without one
+	ESPALIER_POLICIES='$(POLICIES)' ESPALIER_POLICY_SEED=$${POLICY_SEED:-$$(date +%s)} go test -count=1 -timeout=30m -v -run '^TestGenerated$$' ./policies
 
 .PHONY: mutants
 mutants: ## break behaviours one at a time and expect their tests to fail: MUTANTS of them, chosen at random, all with MUTANTS=0, or those of a row: make mutants ROW=P-07 MUTANT_JOBS=4; without ROW, then mutants-mechanical

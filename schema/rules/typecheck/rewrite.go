@@ -187,6 +187,9 @@ func (r *rewriter) relaxOne(e ast.Expr, message string) bool {
 	if strings.HasPrefix(message, "expression of type") && strings.Contains(message, "range of a comprehension") {
 		return r.mentionsStruct(message) && r.wrap(e)
 	}
+	if strings.HasPrefix(message, "expected type '") {
+		return r.mixed()
+	}
 	if e.Kind() != ast.CallKind || !strings.HasPrefix(message, "found no matching overload") {
 		return false
 	}
@@ -211,6 +214,24 @@ func (r *rewriter) relaxOne(e ast.Expr, message string) bool {
 	if c.IsMemberFunction() {
 		changed = r.wrap(c.Target()) || changed
 	}
+	return changed
+}
+
+// mixed allows lists and maps with values of several types. With objects of unknown types, which the
+// API server compiles expressions for, they are less often mixed.
+func (r *rewriter) mixed() (changed bool) {
+	ast.PostOrderVisit(r.ast.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.ListKind:
+			for _, item := range e.AsList().Elements() {
+				changed = r.wrap(item) || changed
+			}
+		case ast.MapKind:
+			for _, entry := range e.AsMap().Entries() {
+				changed = r.wrap(entry.AsMapEntry().Value()) || changed
+			}
+		}
+	}))
 	return changed
 }
 

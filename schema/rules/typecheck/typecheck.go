@@ -40,6 +40,7 @@ type Checker struct {
 }
 
 type typeKey struct {
+	name      string
 	schema    *schema.Structural
 	published bool
 }
@@ -56,7 +57,7 @@ func (c *Checker) typeOf(name string, s *schema.Structural, published bool) *obj
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := typeKey{s, published}
+	key := typeKey{name, s, published}
 	if c.types[key] == nil {
 		c.types[key] = newObjectType(name, s, published)
 	}

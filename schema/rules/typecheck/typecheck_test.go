@@ -112,6 +112,8 @@ func TestBuiltin(t *testing.T) {
 		{pod, `(has(object.spec.priority) ? object.spec.priority : 'none') != 'none'`, "", "1:28: found no matching overload for '_?_:_' applied to '(bool, int, string)'"},
 		{pod, `authorizer.requestResource.check('get').allowed()`, "", "1:11: unexpected failed resolution of 'kubernetes.authorization.Authorizer'"},
 		{pod, `object == null || oldObject != null`, "", ""},
+		{pod, `1 in [object.spec.priority, object.spec.containers[0].ports[0].containerPort, object.spec.containers[0].livenessProbe.httpGet.port]`, "",
+			"1:126: expected type 'int' but found 'dyn'"},
 		{pod, `object.spec.nodeName == 1`, "1:22: found no matching overload for '_==_' applied to '(string, int)'", "1:22: found no matching overload for '_==_' applied to '(string, int)'"},
 	} {
 		s, plural := builtin(t, test.kind)
@@ -122,6 +124,26 @@ func TestBuiltin(t *testing.T) {
 			}
 			if got := strings.Join(texts(e.Check(test.expression)), "; "); got != want {
 				t.Errorf("%s: %s (published: %t)\n got %s\nwant %s", test.kind.Kind, test.expression, published, got, want)
+			}
+		}
+	}
+}
+
+// TestSameKind checks a policy whose parameters have the kind of the objects, in another version.
+func TestSameKind(t *testing.T) {
+	v1 := structural(t, `{type: object, properties: {size: {type: integer}}}`)
+	v2 := structural(t, `{type: object, properties: {size: {type: string}}}`)
+	kind := runtimeschema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
+	checker := typecheck.New()
+	for _, published := range []bool{false, true} {
+		for _, object := range []*schema.Structural{v1, v2} {
+			e, err := checker.Expressions(schema.ExpressionTypes{Kind: kind, Object: object, HasParams: true, ParamKind: kind, Params: v1, Published: published})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := object == v1
+			if got := len(e.Check("object.size < params.size").Issues) == 0; got != want {
+				t.Errorf("the types are equal: %t, want %t", got, want)
 			}
 		}
 	}

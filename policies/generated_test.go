@@ -1,0 +1,250 @@
+package policies_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"espalier.dev/crd"
+	"espalier.dev/policies"
+	"espalier.dev/schema"
+)
+
+// numberFrom returns a number from the environment.
+func numberFrom(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// TestGenerated compares a server with offline evaluation for generated policies: verdict, message,
+// warnings and mutated object are equal. ESPALIER_POLICIES is the number of policies, and
+// ESPALIER_POLICY_SEED the first seed.
+func TestGenerated(t *testing.T) {
+	count, seed := numberFrom(t, "ESPALIER_POLICIES", 60), numberFrom(t, "ESPALIER_POLICY_SEED", 1)
+	for i, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+		t.Run(sem.String(), func(t *testing.T) {
+			t.Parallel()
+			c := &generatedRun{comparison: newComparison(t, sem), T: t, outcomes: map[string]int{}}
+			for n := 0; c.policies < (count+1)/2; n++ {
+				c.batch(uint64(seed+2*n+i), n)
+				if t.Failed() && n > 5 {
+					break
+				}
+			}
+			t.Logf("%d policies, %d requests: %v", c.policies, c.requests, c.outcomes)
+			if c.outcomes["rejected policies"] > c.policies/10 {
+				t.Error("the server rejects many policies")
+			}
+			for _, outcome := range []string{"allowed", "denied", "mutated"} {
+				if c.outcomes[outcome] == 0 {
+					t.Errorf("no request was %s", outcome)
+				}
+			}
+		})
+	}
+}
+
+// generatedRun compares generated policies.
+type generatedRun struct {
+	*comparison
+	*testing.T
+	policies, requests int
+	outcomes           map[string]int
+}
+
+// batch makes some policies, sends requests, and removes everything.
+func (c *generatedRun) batch(seed uint64, n int) {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, seed)), namespace: fmt.Sprintf("generated-%d", n)}
+	all := generatedKinds()
+	space := tree{"apiVersion": "v1", "kind": "Namespace", "metadata": tree{"name": g.namespace, "labels": tree{"tier": pick(g, "front", "back")}}}
+	if g.chance(50) {
+		space["metadata"].(tree)["annotations"] = tree{"owner": "ann"}
+	}
+	var remove []string
+	send := func(obj tree) (answer, []byte) {
+		text := toJSON(c.T, document(obj))
+		collection, name := c.path(text, g.namespace)
+		a := c.do(http.MethodPost, collection, text)
+		if a.code < 300 {
+			remove = append(remove, collection+"/"+name)
+		}
+		return a, text
+	}
+	must := func(obj tree) (text []byte) {
+		a, text := send(obj)
+		if a.code >= 300 {
+			c.Fatal(a)
+		}
+		return text
+	}
+	defer func() {
+		// The policies were created last. They would deny or change what follows.
+		for _, path := range slices.Backward(remove) {
+			c.do(http.MethodDelete, path, nil)
+		}
+	}()
+	setup := []policies.Object{{JSON: must(space)}}
+	for _, obj := range g.parameters() {
+		setup = append(setup, policies.Object{JSON: must(obj)})
+	}
+	// The objects that are updated.
+	type update struct{ old, new tree }
+	var updates []update
+	for i := range all {
+		k := &all[i]
+		name := pick(g, "one", "two", "three") + "-" + k.version
+		old := g.object(k, name)
+		setup = append(setup, policies.Object{JSON: must(old)})
+		next := g.object(k, name)
+		if k.kind == "Pod" {
+			next["spec"] = old["spec"] // most of it cannot change
+		}
+		updates = append(updates, update{old, next})
+	}
+	for range 3 + g.IntN(3) {
+		generated := g.policy(all, fmt.Sprintf("p%d", c.policies))
+		for i, obj := range generated {
+			a, text := send(obj)
+			if a.code >= 300 && i == 0 {
+				c.Logf("seed %d: the server rejects a policy: %v", seed, a.object["message"])
+				c.outcomes["rejected policies"]++
+				break
+			}
+			if a.code >= 300 {
+				c.Fatalf("seed %d: the server rejects a binding: %v", seed, a)
+			}
+			if i == 0 {
+				c.policies++
+			}
+			setup = append(setup, policies.Object{JSON: text})
+		}
+	}
+	e, _, err := policies.New(c.Context(), policies.Config{Objects: setup, Definition: c.definition})
+	if err != nil {
+		c.Fatal(err)
+	}
+	for i := range all {
+		for range 2 {
+			obj := g.object(&all[i], pick(g, "new", "other"))
+			c.request(seed, setup, e, toJSON(c.T, document(obj)), nil, g.namespace)
+		}
+	}
+	for _, u := range updates {
+		text := toJSON(c.T, document(u.new))
+		collection, name := c.path(text, g.namespace)
+		old, _ := json.Marshal(c.do(http.MethodGet, collection+"/"+name, nil).object)
+		c.request(seed, setup, e, text, old, g.namespace)
+	}
+}
+
+// request sends a request that is not stored, evaluates it offline, and compares.
+func (c *generatedRun) request(seed uint64, setup []policies.Object, e *policies.Evaluator, object, old []byte, namespace string) {
+	c.requests++
+	collection, name := c.path(object, namespace)
+	var live answer
+	if old == nil {
+		live = c.do(http.MethodPost, collection+"?dryRun=All", object)
+	} else {
+		body := parsed(object)
+		body["metadata"].(map[string]any)["resourceVersion"] = parsed(old)["metadata"].(map[string]any)["resourceVersion"]
+		object, _ = json.Marshal(body)
+		live = c.do(http.MethodPut, collection+"/"+name+"?dryRun=All", object)
+	}
+	result, err := e.Evaluate(c.Context(), policies.Request{Object: object, Old: old, Namespace: namespace})
+	if err != nil {
+		c.outcomes["undecodable"]++
+		if live.code < 300 {
+			c.fail(seed, setup, object, old, fmt.Sprintf("offline: %v, server: %v", err, live))
+		}
+		return
+	}
+	if text := c.difference(live, result); text != "" {
+		c.fail(seed, setup, object, old, text)
+	}
+	switch {
+	case result.Rejected != nil:
+		c.outcomes["denied"]++
+	case live.code >= 300:
+		c.outcomes["invalid after mutation"]++
+	case len(result.Mutations) > 0:
+		c.outcomes["mutated"]++
+	case len(result.Warnings) > 0:
+		c.outcomes["warned"]++
+	default:
+		c.outcomes["allowed"]++
+	}
+}
+
+// stored returns an object without the fields that its storage version does not have. A server drops
+// them after admission.
+func (c *generatedRun) stored(obj schema.Object) schema.Object {
+	gvk := (&unstructured.Unstructured{Object: obj}).GroupVersionKind()
+	d := c.definition(gvk)
+	if d == nil || d.Storage().Name() == gvk.Version {
+		return obj
+	}
+	for _, v := range []*crd.Version{d.Storage(), d.Version(gvk.Version)} {
+		p, err := v.Program()
+		if err != nil {
+			c.Fatal(err)
+		}
+		if _, err := p.Normalize(obj, schema.DecodeOptions{FromStorage: true, WithoutDefaults: true}); err != nil {
+			c.Fatal(err)
+		}
+	}
+	return obj
+}
+
+// difference returns how the answer of the server differs.
+func (c *generatedRun) difference(live answer, result *policies.Result) string {
+	message, _ := live.object["message"].(string)
+	switch {
+	case live.code < 300 && result.Rejected != nil:
+		return fmt.Sprintf("the server accepts it, offline: %v", result.Rejected.ErrStatus.Message)
+	case live.code < 300:
+		if !slices.Equal(live.warnings, result.Warnings) {
+			return fmt.Sprintf("warnings of the server: %q\noffline: %q", live.warnings, result.Warnings)
+		}
+		if a, b := comparable(live.object), comparable(c.stored(result.Object)); !reflect.DeepEqual(a, b) {
+			server, _ := yaml.Marshal(a)
+			offline, _ := yaml.Marshal(b)
+			return fmt.Sprintf("the objects differ: server:\n%s\noffline:\n%s", server, offline)
+		}
+	case result.Rejected == nil && live.code == http.StatusUnprocessableEntity && len(result.Mutations) > 0 && !strings.Contains(message, "AdmissionPolicy"):
+		// Offline evaluation does not validate what policies make of an object.
+	case result.Rejected == nil:
+		return fmt.Sprintf("offline accepts it, the server: %v", live)
+	case message != result.Rejected.ErrStatus.Message || live.code != int(result.Rejected.ErrStatus.Code) || live.object["reason"] != string(result.Rejected.ErrStatus.Reason):
+		return fmt.Sprintf("server:  %d %v %s\noffline: %d %v %s", live.code, live.object["reason"], message,
+			result.Rejected.ErrStatus.Code, result.Rejected.ErrStatus.Reason, result.Rejected.ErrStatus.Message)
+	}
+	return ""
+}
+
+// fail reports a difference with everything that is needed to repeat it.
+func (c *generatedRun) fail(seed uint64, setup []policies.Object, object, old []byte, text string) {
+	var all strings.Builder
+	for _, o := range setup {
+		all.Write(o.JSON)
+		all.WriteByte('\n')
+	}
+	c.Errorf("seed %d: %s\nobject: %s\nold: %s\nsetup:\n%s", seed, text, object, old, all.String())
+}
