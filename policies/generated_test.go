@@ -179,8 +179,9 @@ func (c *generatedRun) request(seed uint64, setup []policies.Object, e *policies
 	if text := c.difference(live, result); text != "" {
 		c.fail(seed, setup, object, old, text)
 	}
+	message, _ := live.object["message"].(string)
 	switch {
-	case result.Rejected != nil:
+	case result.Rejected != nil && message == result.Rejected.ErrStatus.Message:
 		c.outcomes["denied"]++
 	case live.code >= 300:
 		c.outcomes["invalid after mutation"]++
@@ -193,12 +194,12 @@ func (c *generatedRun) request(seed uint64, setup []policies.Object, e *policies
 	}
 }
 
-// stored returns an object without the fields that its storage version does not have. A server drops
-// them after admission.
+// stored returns an object without the fields that its version and the storage version do not have. A
+// server drops them after admission.
 func (c *generatedRun) stored(obj schema.Object) schema.Object {
 	gvk := (&unstructured.Unstructured{Object: obj}).GroupVersionKind()
 	d := c.definition(gvk)
-	if d == nil || d.Storage().Name() == gvk.Version {
+	if d == nil {
 		return obj
 	}
 	for _, v := range []*crd.Version{d.Storage(), d.Version(gvk.Version)} {
@@ -228,8 +229,9 @@ func (c *generatedRun) difference(live answer, result *policies.Result) string {
 			offline, _ := yaml.Marshal(b)
 			return fmt.Sprintf("the objects differ: server:\n%s\noffline:\n%s", server, offline)
 		}
-	case result.Rejected == nil && live.code == http.StatusUnprocessableEntity && len(result.Mutations) > 0 && !strings.Contains(message, "AdmissionPolicy"):
-		// Offline evaluation does not validate what policies make of an object.
+	case live.code == http.StatusUnprocessableEntity && len(result.Mutations) > 0 && !strings.Contains(message, "AdmissionPolicy"):
+		// A server validates what mutating policies make of an object before validating policies see
+		// it. Offline evaluation does not.
 	case result.Rejected == nil:
 		return fmt.Sprintf("offline accepts it, the server: %v", live)
 	case message != result.Rejected.ErrStatus.Message || live.code != int(result.Rejected.ErrStatus.Code) || live.object["reason"] != string(result.Rejected.ErrStatus.Reason):

@@ -171,7 +171,7 @@ webhooks:
 			[]string{`for apps/v1 Deployment: undefined field 'replcas': did you mean "replicas"?`, "line 1, column 12 of the expression: object.spec.replcas < 5"}},
 		{"policy-type", "each version of a CRD", policy(`{apiGroups: [example.com], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: [shirts, shirts/status]}`,
 			validation("object.spec.color != oldObject.spec.color")) + "\n---\n" + shirts,
-			[]string{"warning spec.validations[0].expression", "warning spec.validations[0].expression"}, []string{`for example.com/v2 Shirt: undefined field 'color': did you mean "colour"?`, "column 12 "}},
+			[]string{"warning spec.validations[0].expression"}, []string{`for example.com/v2 Shirt: undefined field 'color': did you mean "colour"?`, "column 12 ", "column 36 "}},
 		{"policy-type", "everywhere", policy(deployments, `  paramKind: {apiVersion: v1, kind: ConfigMap}
   matchConditions: [{name: a, expression: object.a == 1}]
   variables: [{name: v, expression: object.b}]
@@ -196,7 +196,7 @@ webhooks:
 		{"policy-type", "reported as invalid", policy(deployments, validation("object.spec.replicas < 1 && request.naem == ''")), nil, nil},
 
 		{"policy-type-status", "guarded", policy(`{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments, daemonsets]}`,
-			validation("!has(object.spec.replicas) || object.spec.replicas < 5")), []string{"info spec.validations[0].expression", "info spec.validations[0].expression"}, []string{"for apps/v1 DaemonSet: undefined field 'replicas'"}},
+			validation("!has(object.spec.replicas) || object.spec.replicas < 5")), []string{"info spec.validations[0].expression"}, []string{"for apps/v1 DaemonSet: undefined field 'replicas'"}},
 		{"policy-type-status", "right", valid, nil, nil},
 
 		{"policy-param", "no such kind", policy(deployments, "  paramKind: {apiVersion: v1, kind: ConfigMaps}\n"+fine), []string{"warning spec.paramKind.kind"}, []string{`did you mean "ConfigMap"?`}},

@@ -99,12 +99,16 @@ func (l *policyLinter) newTypeCheck(ctx context.Context, p *policyObject, at *pl
 	return c
 }
 
-// failure is what is wrong with an expression, and the kinds for which it is.
+// failure is what is wrong with an expression, with the kinds for which it is, and the positions.
 type failure struct {
-	at    placedExpression
-	issue schema.TypeIssue
-	kinds []string
+	at        placedExpression
+	message   string
+	kinds     []string
+	positions []position
 }
+
+// position is a place in an expression. Lines and columns count from 1.
+type position struct{ line, column int }
 
 // run checks all expressions for all kinds.
 func (c *typeCheck) run(found *matches) {
@@ -161,12 +165,16 @@ func (c *typeCheck) failures(kinds []typedKind, published bool) (out []*failure)
 		note := func(at placedExpression, result schema.TypedExpression) {
 			c.checked++
 			for _, issue := range result.Issues {
-				i := slices.IndexFunc(out, func(f *failure) bool { return f.at == at && f.issue == issue })
+				message := issue.Message + nearest.DidYouMean(issue.Nearest)
+				i := slices.IndexFunc(out, func(f *failure) bool { return f.at == at && f.message == message })
 				if i < 0 {
 					i = len(out)
-					out = append(out, &failure{at: at, issue: issue})
+					out = append(out, &failure{at: at, message: message})
 				}
-				if name := k.String(); k.kind.Kind != "" {
+				if p := (position{issue.Line, issue.Column}); !slices.Contains(out[i].positions, p) {
+					out[i].positions = append(out[i].positions, p)
+				}
+				if name := k.String(); k.kind.Kind != "" && !slices.Contains(out[i].kinds, name) {
 					out[i].kinds = append(out[i].kinds, name)
 				}
 			}
@@ -207,16 +215,24 @@ func (c *typeCheck) skips(e placedExpression) bool {
 
 // report reports failures.
 func (c *typeCheck) report(rule string, severity analysis.Severity, failures []*failure) {
+	const most = 3
 	for _, f := range failures {
-		message := f.issue.Message + nearest.DidYouMean(f.issue.Nearest)
+		message := f.message
 		if len(f.kinds) > 0 {
-			message = "for " + nearest.First(f.kinds, 3) + ": " + message
+			message = "for " + nearest.First(f.kinds, most) + ": " + message
 		}
 		var detail []string
-		if lines := strings.Split(f.at.text, "\n"); f.issue.Line > 0 && f.issue.Line <= len(lines) {
-			detail = append(detail, fmt.Sprintf("line %d, column %d of the expression: %s", f.issue.Line, f.issue.Column, excerpt(lines[f.issue.Line-1], f.issue.Column)))
+		lines := strings.Split(f.at.text, "\n")
+		for i, p := range f.positions {
+			if i == most {
+				detail = append(detail, fmt.Sprintf("and %d more", len(f.positions)-most))
+				break
+			}
+			if p.line > 0 && p.line <= len(lines) {
+				detail = append(detail, fmt.Sprintf("line %d, column %d of the expression: %s", p.line, p.column, excerpt(lines[p.line-1], p.column)))
+			}
 		}
-		if len(f.kinds) > 3 {
+		if len(f.kinds) > most {
 			detail = append(detail, "the kinds are "+strings.Join(f.kinds, ", "))
 		}
 		c.p.add(rule, f.at.at, note{severity: severity, detail: detail}, message)

@@ -76,7 +76,50 @@ func (r *rewriter) simplify(e ast.Expr) {
 		for _, part := range []ast.Expr{c.IterRange(), c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()} {
 			r.simplify(part)
 		}
+		r.foldQuantifier(e, c)
 	}
+}
+
+// foldQuantifier replaces all and exists of a list of strings if constants decide them, as in
+// ['Pod', 'Job'].all(k, k != object.kind).
+func (r *rewriter) foldQuantifier(e ast.Expr, c ast.ComprehensionExpr) {
+	const most = 100
+	if c.IterRange().Kind() != ast.ListKind || c.IterRange().AsList().Size() > most || c.HasIterVar2() || c.LoopStep().Kind() != ast.CallKind {
+		return
+	}
+	step := c.LoopStep().AsCall()
+	if name := step.FunctionName(); name != operators.LogicalAnd && name != operators.LogicalOr || len(step.Args()) != 2 {
+		return
+	}
+	decides := types.Bool(step.FunctionName() == operators.LogicalOr)
+	known := true
+	for _, item := range c.IterRange().AsList().Elements() {
+		text, ok := literal[types.String](item)
+		if !ok {
+			return
+		}
+		condition := r.new().CopyExpr(step.Args()[1])
+		r.substitute(condition, c.IterVar(), text)
+		r.simplify(condition)
+		value, ok := literal[types.Bool](condition)
+		if ok && value == decides {
+			e.SetKindCase(r.new().NewLiteral(e.ID(), decides))
+			return
+		}
+		known = known && ok
+	}
+	if known {
+		e.SetKindCase(r.new().NewLiteral(e.ID(), !decides))
+	}
+}
+
+// substitute replaces a local variable.
+func (r *rewriter) substitute(e ast.Expr, variable string, value types.String) {
+	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.IdentKind && e.AsIdent() == variable {
+			e.SetKindCase(r.new().NewLiteral(e.ID(), value))
+		}
+	}))
 }
 
 // hides reports whether a local variable has the name of one whose fields are constant.

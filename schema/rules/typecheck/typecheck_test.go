@@ -96,6 +96,10 @@ func TestBuiltin(t *testing.T) {
 		{pod, `has(object.spec.template.spec)`, "1:16: undefined field 'template'", "1:16: undefined field 'template'"},
 		{pod, `object.spec.?template.spec.containers.orValue([]).all(c, c.name != '')`, "", "1:12: undefined field 'template'"},
 		{pod, `object.?metadata.?labels['a'].orValue('') == 'b'`, "", ""},
+		{pod, `['Deployment', 'Job'].all(kind, object.kind != kind) || object.spec.template.spec.hostNetwork`, "", "1:68: undefined field 'template'"},
+		{pod, `['Pod', 'Job'].exists(kind, object.kind == kind) && object.spec.template.spec.hostNetwork`, "1:64: undefined field 'template'", "1:64: undefined field 'template'"},
+		{pod, `!['Deployment', 'Job'].exists(kind, object.kind == kind) || object.spec.template.spec.hostNetwork`, "", "1:72: undefined field 'template'"},
+		{pod, `['Pod', 'Job'].all(k, k != object.metadata.name) || object.spec.template.spec.hostNetwork`, "1:64: undefined field 'template'", "1:64: undefined field 'template'"},
 		// Values when they are evaluated.
 		{pod, `object.spec.containers.all(c, quantity(c.resources.limits['cpu']).isLessThan(quantity('1')))`, "", "1:51: undefined field 'limits'"},
 		{pod, `object.metadata.creationTimestamp == null || object.metadata.creationTimestamp.startsWith('2')`, "",
