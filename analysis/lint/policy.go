@@ -71,14 +71,15 @@ func Policies(ctx context.Context, objects [][]byte, o PolicyOptions) ([][]analy
 	if err != nil {
 		return nil, err
 	}
-	l := &policyLinter{PolicyOptions: o, resources: newResourceTable(o), policies: map[string]*policyObject{}}
+	l := &policyLinter{PolicyOptions: o, resources: newResourceTable(o), policies: map[string][]*policyObject{}}
 	all := make([]*policyObject, len(objects))
 	for i, source := range objects {
 		p := &policyObject{check: newCheck(selected, schema.Kubernetes)}
 		all[i] = p
 		p.decode(source)
 		if p.spec != nil {
-			l.policies[p.kind+"/"+p.name] = p
+			key := p.kind + "/" + p.name
+			l.policies[key] = append(l.policies[key], p)
 		}
 		if p.binding != nil {
 			l.bound(p)
@@ -100,8 +101,8 @@ func Policies(ctx context.Context, objects [][]byte, o PolicyOptions) ([][]analy
 type policyLinter struct {
 	PolicyOptions
 	resources *resourceTable
-	// policies are those of the input by kind and name.
-	policies map[string]*policyObject
+	// policies are those of the input by kind and name. Several files can define the same one.
+	policies map[string][]*policyObject
 	// bindings has the bindings of policies by kind and name of the policy.
 	bindings map[string][]*policyObject
 }

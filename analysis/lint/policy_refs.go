@@ -74,10 +74,12 @@ func (l *policyLinter) bindingPolicy(p *policyObject) {
 	if b.policy == "" {
 		return // the API server rejects it
 	}
-	policy := l.policies[policyOf(p)]
-	if policy == nil {
+	var policy *policyObject
+	switch same := l.policies[policyOf(p)]; len(same) {
+	case 0:
 		l.noPolicy(p, spec.child("policyName"))
-	} else {
+	case 1:
+		policy = same[0]
 		l.disjoint(p, spec.child("matchResources", "resourceRules"), policy)
 	}
 	if b.params == nil {
@@ -105,8 +107,8 @@ func (l *policyLinter) bindingPolicy(p *policyObject) {
 func (l *policyLinter) noPolicy(p *policyObject, at *place) {
 	kind := strings.TrimSuffix(p.kind, "Binding")
 	var names []string
-	for _, other := range l.policies {
-		if other.kind == kind {
+	for _, same := range l.policies {
+		if other := same[0]; other.kind == kind {
 			names = append(names, other.name)
 		} else if other.name == p.binding.policy {
 			p.warn(policyBinding, at, fmt.Sprintf("%s is a %s: bind it with a %sBinding", other.name, other.kind, other.kind))

@@ -205,6 +205,7 @@ webhooks:
 		{"policy-param", "a CRD", policy(deployments, "  paramKind: {apiVersion: example.com/v1, kind: Shirt}\n"+fine) + "\n---\n" + shirts, nil, nil},
 		{"policy-param", "no paramRef", withParams + binding + "  policyName: p", []string{"warning spec"}, []string{"params is null"}},
 		{"policy-param", "no paramKind", valid + binding + "  policyName: p\n  paramRef: {name: limits, parameterNotFoundAction: Deny}", []string{"warning spec.paramRef"}, []string{"the policy has no paramKind"}},
+		{"policy-param", "several policies of the same name", valid + "\n---\n" + withParams + binding + "  policyName: p", nil, nil},
 		{"policy-param", "another object", withParams + binding + "  policyName: p\n  paramRef: {name: limit, namespace: default, parameterNotFoundAction: Allow}" + maps, []string{"warning spec.paramRef.name"}, []string{"there is no ConfigMap default/limit in the input"}},
 		{"policy-param", "another namespace", withParams + binding + "  policyName: p\n  paramRef: {name: limits, namespace: other, parameterNotFoundAction: Allow}" + maps, []string{"warning spec.paramRef.name"}, nil},
 		{"policy-param", "no object", withParams + binding + "  policyName: p\n  paramRef: {name: limits, namespace: default, parameterNotFoundAction: Deny}", []string{"info spec.paramRef.name"}, []string{"all requests are denied"}},

@@ -1,6 +1,7 @@
 package typecheck
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -36,6 +37,9 @@ func (r *rewriter) simplify(e ast.Expr) {
 	case ast.SelectKind:
 		s := e.AsSelect()
 		if r.simplify(s.Operand()); s.IsTestOnly() {
+			if r.isRequired(qualifiedName(s.Operand()), s.FieldName()) {
+				e.SetKindCase(r.new().NewLiteral(e.ID(), types.True))
+			}
 			return
 		}
 		name := qualifiedName(e)
@@ -120,6 +124,24 @@ func (r *rewriter) substitute(e ast.Expr, variable string, value types.String) {
 			e.SetKindCase(r.new().NewLiteral(e.ID(), value))
 		}
 	}))
+}
+
+// isRequired reports whether all objects of the kind have a field, in the object at a path such as
+// object.spec.
+func (r *rewriter) isRequired(path, field string) bool {
+	variable, path, _ := strings.Cut(path, ".")
+	if variable != "object" && variable != "oldObject" || r.Object == nil {
+		return false
+	}
+	s := r.Object
+	for path != "" {
+		var name string
+		name, path, _ = strings.Cut(path, ".")
+		if s = s.Properties[name]; s == nil {
+			return false
+		}
+	}
+	return s.ValueValidation != nil && slices.Contains(s.ValueValidation.Required, field)
 }
 
 // hides reports whether a local variable has the name of one whose fields are constant.

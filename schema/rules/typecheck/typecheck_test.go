@@ -93,6 +93,8 @@ func TestBuiltin(t *testing.T) {
 		{pod, `object.spec.replicas > 1 && object.kind == 'Deployment'`, "", "1:12: undefined field 'replicas'"},
 		{pod, `has(object.spec.template) ? object.spec.template.spec.hostNetwork : true`, "", "1:4: undefined field 'template'; 1:40: undefined field 'template'"},
 		{pod, `!has(object.spec.template) || object.spec.replicas > 1`, "", "1:5: undefined field 'template'; 1:42: undefined field 'replicas'"},
+		{deployment, `!has(object.spec.template) && object.spec.containers.size() > 0`, "", "1:42: undefined field 'containers'"},
+		{deployment, `!has(object.spec.strategy) && object.spec.containers.size() > 0`, "1:42: undefined field 'containers'", "1:42: undefined field 'containers'"},
 		{pod, `has(object.spec.template.spec)`, "1:16: undefined field 'template'", "1:16: undefined field 'template'"},
 		{pod, `object.spec.?template.spec.containers.orValue([]).all(c, c.name != '')`, "", "1:12: undefined field 'template'"},
 		{pod, `object.?metadata.?labels['a'].orValue('') == 'b'`, "", ""},
