@@ -33,6 +33,8 @@ type PolicyOptions struct {
 	Builtin func(runtimeschema.GroupVersionKind) *schema.Structural
 	// Objects are the names of all objects of the input, also those of the policies.
 	Objects []ObjectName
+	// Incomplete is set if Objects lacks objects that are neither CRDs nor policies.
+	Incomplete bool
 }
 
 // ObjectName identifies an object of any version.

@@ -179,7 +179,7 @@ func (l *policyLinter) paramObject(p *policyObject, at *place, policy *policyObj
 			}
 		}
 	}
-	if ref.Name == "" {
+	if ref.Name == "" || l.Incomplete {
 		return
 	}
 	others := 0

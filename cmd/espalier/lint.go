@@ -212,6 +212,7 @@ func (a *app) lint(c *cobra.Command, o lintOptions, args []string) (err error) {
 
 // readLintInput reads CRDs and policies, and skips other objects. Input without any is a problem.
 func (a *app) readLintInput(ctx context.Context, flags input.Flags, r *report.Reporter, in *lintInput) error {
+	in.filtered = flags.Keep != input.Everything
 	failed := false
 	fail := func(p input.Problem) {
 		failed = true

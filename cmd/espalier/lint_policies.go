@@ -19,8 +19,9 @@ import (
 type lintInput struct {
 	// all are the CRDs and policies, in their order.
 	all, crds, policies []*input.Item
-	// names are those of all objects.
-	names []lint.ObjectName
+	// names are those of all objects, or only of CRDs and policies if filtered is set.
+	names    []lint.ObjectName
+	filtered bool
 }
 
 // textsOf returns the texts of objects.
@@ -45,7 +46,7 @@ func (a *app) lintPolicies(ctx context.Context, in *lintInput, configs []lint.Co
 		return nil
 	}
 	o := lint.PolicyOptions{
-		Configs: configs, Types: typecheck.New(), Builtin: newBuiltinSchemas().of, Objects: in.names,
+		Configs: configs, Types: typecheck.New(), Builtin: newBuiltinSchemas().of, Objects: in.names, Incomplete: in.filtered,
 		Check: func(ctx context.Context, source []byte) []analysis.Finding {
 			return builtinChecker().Check(ctx, source, nil, object.Strict)
 		},
