@@ -31,6 +31,10 @@ oracle-builtin: ## compare BUILTIN_CASES objects of each of Kubernetes' own kind
 replay-builtin: ## send REPLAY_OBJECTS objects of Kubernetes' own kinds below REPLAY_DIR, the module cache by default, to validate and to a server, and expect the same verdicts
 	ESPALIER_REPLAY="$${REPLAY_DIR:-$$(go env GOMODCACHE)}" ESPALIER_REPLAY_OBJECTS='$(REPLAY_OBJECTS)' go test -count=1 -v -timeout 30m -run '^TestBuiltinReplay$$' ./cmd/espalier
 
+.PHONY: upgrade-replay
+upgrade-replay: ## upgrade the CRDs of UPGRADE_OLD to those of UPGRADE_NEW (files or directories) in a server, with the objects below UPGRADE_OBJECTS and samples, and expect that what upgrade predicts is what happens
+	ESPALIER_UPGRADE_OLD='$(abspath $(UPGRADE_OLD))' ESPALIER_UPGRADE_NEW='$(abspath $(UPGRADE_NEW))' ESPALIER_UPGRADE_OBJECTS='$(abspath $(UPGRADE_OBJECTS))' go test -count=1 -v -timeout 30m -run '^TestUpgradeReplay$$' ./cmd/espalier
+
 .PHONY: golden-builtin
 golden-builtin: ## record the reference's answers for the tests of Kubernetes' own kinds
 	cd test/oracle && ORACLE36=$${ORACLE36:-build} ORACLE36_RECORD=all go test -count=1 -timeout=0 -run '$(RECORDED)' .

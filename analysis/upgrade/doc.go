@@ -57,12 +57,13 @@ const (
 	CorrectNew Action = iota
 	// Save saves objects that are deleted, and fields that are dropped.
 	Save
-	// Correct corrects objects that become invalid.
-	Correct
 	// ChangeVersion changes manifests to a version that both releases serve.
 	ChangeVersion
 	// SwitchStorage makes another version the storage version of the installed CRD.
 	SwitchStorage
+	// Correct corrects objects that become invalid. They may need fields that only the new storage
+	// version has.
+	Correct
 	// Rewrite stores objects anew under the installed CRD.
 	Rewrite
 	// Delete deletes CRDs that cannot be updated.
@@ -98,7 +99,7 @@ func (a Action) Phase() Phase {
 
 // ID returns the action as one word.
 func (a Action) ID() string {
-	return [actions]string{"correct-new", "save", "correct", "change-version", "switch-storage", "rewrite", "delete", "start-webhook",
+	return [actions]string{"correct-new", "save", "change-version", "switch-storage", "correct", "rewrite", "delete", "start-webhook",
 		"apply", "recreate", "change-version-after", "migrate", "check", "audit"}[a]
 }
 
@@ -107,9 +108,9 @@ func (a Action) String() string {
 	return [actions]string{
 		"correct what the API server rejects in the new release",
 		"save objects that are deleted, and fields that are dropped",
-		"correct objects that become invalid",
 		"change manifests to a version that the new CRD serves",
 		"make another version the storage version of the installed CRD",
+		"correct objects that become invalid",
 		"store objects anew under the installed CRD",
 		"delete CRDs that cannot be updated",
 		"start the conversion webhook of the new release",

@@ -78,7 +78,7 @@ type judgement struct {
 	form   Form
 	src    []byte
 	before *compliance.Report
-	// held has the problems that the object has under the installed CRD, and under the prepared one.
+	// held has the problems that the object has under the installed CRD.
 	held map[string]bool
 	// object is src, parsed when it is needed.
 	object  any
@@ -187,8 +187,8 @@ func (j *judgement) base() (base []byte, ok bool, err error) {
 		if err != nil || report.Object == nil {
 			return nil, false, err
 		}
+		// What is invalid in that version is so after the upgrade, too: it is an effect then.
 		j.lost(&report, "dropped when the object is stored in version "+j.prepared.Definition().Storage().Name())
-		j.hold(&report)
 		if base, err = json.Marshal(report.Object); err != nil {
 			return nil, false, err
 		}

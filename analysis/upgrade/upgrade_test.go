@@ -170,6 +170,8 @@ func TestJudge(t *testing.T) {
 			[]string{"rewrite error needs-migration"}, "which the new CRD does not have"},
 		{"the stored version goes, and a field with it", definition(t, "", version("v1", both, n+", m: {type: string}"), version("v2", "served", n)),
 			definition(t, "", version("v2", both, n)), upgrade.Served, "{k: 1, m: x}", []string{"save error loses-data spec.m"}, "dropped when the object is stored in version v2"},
+		{"the stored version goes, and the object is invalid in the other one", definition(t, "", version("v1", both, n), version("v2", "served", "k: {type: integer, maximum: 3}")),
+			definition(t, "", version("v2", both, "k: {type: integer, maximum: 3}")), upgrade.Served, "{k: 7}", []string{"correct error invalid spec.k"}, "updates of other fields pass"},
 		{"a version of a manifest goes", definition(t, "", version("v1", "served", n), version("v2", both, n)), definition(t, "", version("v2", both, n)), upgrade.Manifest, "{k: 1}",
 			[]string{"change-version error version-not-served"}, "change it to v2"},
 		{"a version of a manifest is not served, and the new one is new", one(n), definition(t, "", version("v1", "", n), version("v2", both, n)), upgrade.Manifest, "{k: 1}",

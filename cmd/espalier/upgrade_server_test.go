@@ -321,7 +321,7 @@ func TestUpgradeSteps(t *testing.T) {
 			objects: map[string]string{"a": `{schedule: "1", legacy: x}`, "b": `{schedule: "12345678901"}`, "c": `{schedule: "1", n: 1}`}, apiVersion: "example.com/v1beta1",
 			edit:     func(o *unstructured.Unstructured) { _ = unstructured.SetNestedField(o.Object, "1", "spec", "schedule") },
 			rejected: "status.storedVersions", rules: "defaulted invalid loses-data needs-migration update-refused version-not-served",
-			actions: "save correct switch-storage rewrite apply change-version-after check audit", left: "",
+			actions: "save switch-storage correct rewrite apply change-version-after check audit", left: "",
 		},
 		{
 			name: "an older version leaves", old: upgradeCRD("Namespaced", "v1beta1", before, "*v1", before), new: upgradeCRD("Namespaced", "*v1", before),

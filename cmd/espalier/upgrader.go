@@ -132,6 +132,10 @@ func (u *upgrader) installed(ctx context.Context, old, new diffSet) error {
 		return err
 	}
 	failures.report(u.r)
+	if len(found) == 0 && len(failures) == 0 {
+		u.r.Add(report.Finding{Finding: analysis.Finding{Rule: upgrade.RuleInstalled, Severity: analysis.Warning,
+			Message: fmt.Sprintf("none of the CRDs is in %s: there is nothing to upgrade, or it is the wrong place", u.sourceName)}})
+	}
 	if u.named == "--dump" {
 		return nil // a backup may lack CRDs
 	}
@@ -474,8 +478,9 @@ func (u *upgrader) apply() string {
 			return apply + "-k " + quoted(u.newPath)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(u.newPath, "Chart.yaml")); err == nil {
-		return "helm show crds " + quoted(u.newPath) + " | " + apply + "-f -"
+	if _, err := os.Stat(filepath.Join(u.newPath, "Chart.yaml")); err == nil || strings.HasSuffix(u.newPath, ".tgz") {
+		// Helm installs what is in crds, but does not update it.
+		return "helm template " + quoted(u.newPath) + " --include-crds | " + apply + "-f -"
 	}
 	return apply + u.recursive() + "-f " + quoted(u.newPath)
 }
