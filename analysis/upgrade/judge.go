@@ -39,7 +39,7 @@ func (p *Pair) Judge(ctx context.Context, src []byte, form Form) ([]Effect, erro
 		return nil, nil
 	}
 	if p.new == nil {
-		return []Effect{whole(RuleDeleted, analysis.Error, Save, "the new release does not have its CRD: deleting the CRD deletes the object")}, nil
+		return []Effect{deleted("the new release does not have its CRD: deleting the CRD deletes the object", src)}, nil
 	}
 	before, err := p.was.Inspect(ctx, src)
 	if err != nil {
@@ -56,7 +56,7 @@ func (p *Pair) Judge(ctx context.Context, src []byte, form Form) ([]Effect, erro
 	}
 	j := &judgement{Pair: p, ctx: ctx, form: form, src: src, before: &before}
 	if p.recreated {
-		j.add(whole(RuleDeleted, analysis.Error, Save, "its CRD must be deleted and created again: deleting the CRD deletes the object"))
+		j.add(deleted("its CRD must be deleted and created again: deleting the CRD deletes the object", src))
 	}
 	j.versions()
 	base, ok, err := j.base()
@@ -71,6 +71,15 @@ func whole(rule string, s analysis.Severity, a Action, message string) Effect {
 	return Effect{Rule: rule, Severity: s, Action: a, Message: message, Summary: message}
 }
 
+// deleted returns the effect that an object is deleted.
+func deleted(message string, src []byte) Effect {
+	var object metav1.PartialObjectMetadata
+	if json.Unmarshal(src, &object) == nil && len(object.Finalizers) > 0 {
+		message += "; it has finalizers, and the deletion waits until controllers remove them"
+	}
+	return whole(RuleDeleted, analysis.Error, Save, message)
+}
+
 // judgement is the state of Judge for one object.
 type judgement struct {
 	*Pair
@@ -78,7 +87,8 @@ type judgement struct {
 	form   Form
 	src    []byte
 	before *compliance.Report
-	// held has the problems that the object has under the installed CRD.
+	// held has the problems that the object has under the installed CRD, and those of the prepared one
+	// that are reported.
 	held map[string]bool
 	// object is src, parsed when it is needed.
 	object  any
@@ -92,7 +102,7 @@ func (j *judgement) add(e Effect) { j.effects = append(j.effects, e) }
 func (j *judgement) versions() {
 	is, version := j.is.Definition(), j.before.Version
 	if j.form == Manifest {
-		if v := is.Version(version); v == nil || !v.Served() {
+		if !serves(is, version) {
 			action := ChangeVersionAfter
 			if j.servedByBoth() != "" {
 				action = ChangeVersion
@@ -117,7 +127,7 @@ func (j *judgement) versions() {
 // servedByBoth returns a version that both CRDs serve, or "".
 func (j *judgement) servedByBoth() string {
 	for _, v := range j.is.Definition().Versions() {
-		if w := j.was.Definition().Version(v.Name()); v.Served() && w != nil && w.Served() {
+		if v.Served() && serves(j.was.Definition(), v.Name()) {
 			return v.Name()
 		}
 	}
@@ -151,8 +161,7 @@ func (j *judgement) managers() {
 	seen := map[string]bool{}
 	for _, m := range object.Metadata.ManagedFields {
 		group, version, _ := strings.Cut(m.APIVersion, "/")
-		v := j.is.Definition().Version(version)
-		if group != j.new.Spec.Group || v != nil && v.Served() || seen[m.Manager+" "+version] {
+		if group != j.new.Spec.Group || !serves(j.was.Definition(), version) || serves(j.is.Definition(), version) || seen[m.Manager+" "+version] {
 			continue
 		}
 		seen[m.Manager+" "+version] = true
@@ -161,12 +170,17 @@ func (j *judgement) managers() {
 	}
 }
 
-// unserved reports whether the new CRD does not serve a version that the old one has.
+// unserved reports whether the new CRD does not serve a version that the old one serves.
 func (j *judgement) unserved() bool {
 	return slices.ContainsFunc(j.was.Definition().Versions(), func(v *crd.Version) bool {
-		is := j.is.Definition().Version(v.Name())
-		return is == nil || !is.Served()
+		return v.Served() && !serves(j.is.Definition(), v.Name())
 	})
+}
+
+// serves reports whether a CRD serves a version.
+func serves(d *crd.Definition, version string) bool {
+	v := d.Version(version)
+	return v != nil && v.Served()
 }
 
 // base returns the object as it is stored when the new CRD is applied. It returns false if that
@@ -187,8 +201,10 @@ func (j *judgement) base() (base []byte, ok bool, err error) {
 		if err != nil || report.Object == nil {
 			return nil, false, err
 		}
-		// What is invalid in that version is so after the upgrade, too: it is an effect then.
 		j.lost(&report, "dropped when the object is stored in version "+j.prepared.Definition().Storage().Name())
+		if err := j.rewritten(&report); err != nil {
+			return nil, false, err
+		}
 		if base, err = json.Marshal(report.Object); err != nil {
 			return nil, false, err
 		}
@@ -286,18 +302,89 @@ func effect(p *compliance.Problem, rule string, s analysis.Severity, a Action) E
 	return e
 }
 
-// lost adds the fields that are dropped and were not hidden before.
+// lost adds the fields that are dropped and were not hidden before. One that the object does not set
+// itself is the matter of defaults, and one that holds its default is not worth an error: clients get
+// the default, unless they ask for it.
 func (j *judgement) lost(r *compliance.Report, how string) {
+	var found []*compliance.Problem
 	for i := range r.Problems {
 		p := &r.Problems[i]
-		if p.Kind != compliance.Unspecified && p.Kind != compliance.Malformed || j.held[problemKey(p)] {
-			continue
+		if (p.Kind == compliance.Unspecified || p.Kind == compliance.Malformed) && !j.held[problemKey(p)] && j.isStored(p.Path) {
+			found = append(found, p)
 		}
-		e := effect(p, impact.Loses.ID(), analysis.Error, Save)
-		e.Message += ": it is " + how
-		e.Summary += ": it is " + how
+	}
+	if len(found) == 0 {
+		return
+	}
+	filled := j.withoutFields(found)
+	for _, p := range found {
+		severity, consequence := analysis.Error, ": it is "+how
+		if is, ok := filled(p.Path); ok {
+			if value, _ := p.Path.Find(j.object); show(value) == show(is) {
+				severity, consequence = analysis.Warning, ", and holds its default "+show(value)+consequence
+			}
+		}
+		e := effect(p, impact.Loses.ID(), severity, Save)
+		e.Message += consequence
+		e.Summary += consequence
 		j.add(e)
 	}
+}
+
+// withoutFields reads the object without fields that are dropped. The result returns the default
+// that a path then has under the installed CRD, if there is one.
+func (j *judgement) withoutFields(dropped []*compliance.Problem) func(schema.Path) (any, bool) {
+	nothing := func(schema.Path) (any, bool) { return nil, false }
+	var object any
+	if json.Unmarshal(j.src, &object) != nil {
+		return nothing
+	}
+	for _, p := range dropped {
+		last := len(p.Path) - 1
+		parent, _ := p.Path[:last].Find(object)
+		if fields, ok := parent.(map[string]any); ok {
+			delete(fields, p.Path[last].Key)
+		}
+	}
+	src, err := json.Marshal(object)
+	if err != nil {
+		return nothing
+	}
+	report, err := j.was.Inspect(j.ctx, src)
+	if err != nil {
+		return nothing // the caller finds out what is wrong with the CRD
+	}
+	return func(path schema.Path) (any, bool) { return path.Find(map[string]any(report.Object)) }
+}
+
+// rewritten adds the values for which the object cannot be stored anew in the version of the
+// prepared CRD, and holds what the report has, except what only creating the object would violate:
+// that is judged under the new CRD.
+func (j *judgement) rewritten(r *compliance.Report) error {
+	var invalid []*compliance.Problem
+	for i := range r.Problems {
+		if p := &r.Problems[i]; p.Kind == compliance.Invalid || p.Kind == compliance.Contradiction {
+			invalid = append(invalid, p)
+		} else {
+			j.held[problemKey(p)] = true
+		}
+	}
+	if len(invalid) == 0 {
+		return nil
+	}
+	rejected, err := j.rejectsUpdate(invalid[0].Version, r.Object)
+	if err != nil || !rejected {
+		return err
+	}
+	consequence := "; storing the object in version " + invalid[0].Version.Name() + " is rejected"
+	for _, p := range invalid {
+		j.held[problemKey(p)] = true
+		e := effect(p, impact.Invalid.ID(), analysis.Error, Correct)
+		e.Message += consequence
+		e.Summary += consequence
+		j.add(e)
+	}
+	return nil
 }
 
 // invalid adds the values that become invalid, and whether updates of the object still pass.

@@ -139,20 +139,36 @@ func (p *Pair) commandsFor(a Action, flags string) []string {
 		if p.old.Spec.Scope == api.ClusterScoped {
 			all = ""
 		}
-		return []string{fmt.Sprintf("kubectl%s get %s%s -o yaml > %s.yaml", flags, p.Name, all, p.Name)}
+		return []string{fmt.Sprintf("kubectl%s get %s%s -o yaml > %s", flags, Quote(p.readable()), all, Quote(p.Name+".yaml"))}
 	case SwitchStorage:
-		return []string{fmt.Sprintf("kubectl%s patch crd %s --type=json -p '%s'", flags, p.Name, p.patch)}
+		return []string{fmt.Sprintf("kubectl%s patch crd %s --type=json -p '%s'", flags, Quote(p.Name), p.patch)}
+	case Apply:
+		if p.old != nil && converts(p.old) && !converts(p.new) {
+			// Server-side apply leaves what another manager has set.
+			return []string{fmt.Sprintf(`kubectl%s patch crd %s --type=merge -p '{"spec":{"conversion":null}}'`, flags, Quote(p.Name))}
+		}
 	case Recreate:
-		return []string{fmt.Sprintf("kubectl%s create -f %s.yaml", flags, p.Name)}
+		return []string{fmt.Sprintf("kubectl%s create -f %s", flags, Quote(p.Name+".yaml"))}
 	}
 	return nil
 }
 
-// Definition returns the CRD in whose versions objects are read: the installed one, with the
-// storage version that it has when the new one is applied. It is nil if no CRD is installed.
+// readable returns the resource in the version that has all data of its objects, for kubectl: the
+// storage version, if it is served. The preferred version can lack fields.
+func (p *Pair) readable() string {
+	d := p.was.Definition()
+	if v := d.Storage(); v.Served() {
+		return d.GroupResource().Resource + "." + v.Name() + "." + d.Group()
+	}
+	return p.Name
+}
+
+// Definition returns the CRD in whose storage version objects are read: the installed one or, if a
+// webhook converts objects, the same with the storage version that it has when the new one is
+// applied, so that the webhook converts them. It is nil if no CRD is installed.
 func (p *Pair) Definition() *crd.Definition {
 	switch {
-	case p.prepared != nil:
+	case p.prepared != nil && converts(p.old):
 		return p.prepared.Definition()
 	case p.was != nil:
 		return p.was.Definition()
@@ -212,7 +228,18 @@ func (p *Pair) storedVersions(o Options) error {
 			others = append(others, v)
 		}
 	}
-	if len(others) > 0 && !p.recreated {
+	to := p.common()
+	if len(p.missing) > 0 && is.Version(was.Storage().Name()) == nil && to == "" && !p.recreated {
+		p.recreated = true
+		p.add(Effect{Rule: impact.RuleRefused, Severity: analysis.Error, Action: Delete, Path: "status.storedVersions",
+			Pattern: "status.storedVersions", Pointer: "/spec/versions",
+			Message: p.missingVersions() + ", and it has no version in common with the installed CRD: " +
+				"upgrade to a release that has versions of both first, or delete the CRD, with its objects, and create it again"})
+	}
+	if p.recreated {
+		return nil
+	}
+	if len(others) > 0 {
 		p.add(Effect{Rule: RuleMigration, Severity: analysis.Warning, Action: Migrate, Path: "status.storedVersions",
 			Pattern: "status.storedVersions", Pointer: "/spec/versions",
 			Message: fmt.Sprintf("objects may be stored in version %s, and the storage version of the new CRD is %s: "+
@@ -225,7 +252,7 @@ func (p *Pair) storedVersions(o Options) error {
 				may = append(may, v.Name())
 			}
 		}
-		if len(may) > 0 && !p.recreated {
+		if len(may) > 0 {
 			p.add(Effect{Rule: RuleMigration, Severity: analysis.Warning, Action: Rewrite, Path: "status.storedVersions",
 				Pattern: "status.storedVersions", Pointer: "/spec/versions",
 				Message: fmt.Sprintf("the API server rejects the new CRD if status.storedVersions lists %s, which it does not have: "+
@@ -233,27 +260,21 @@ func (p *Pair) storedVersions(o Options) error {
 				Detail: []string{fmt.Sprintf("kubectl get crd %s -o jsonpath={.status.storedVersions}", p.Name)}})
 		}
 	}
-	if len(p.missing) == 0 || p.recreated {
+	if len(p.missing) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("the API server rejects the new CRD: status.storedVersions lists %s, which it does not have",
-		strings.Join(p.missing, ", "))
-	rejection := Effect{Rule: impact.RuleRefused, Severity: analysis.Error, Action: Rewrite, Path: "status.storedVersions",
-		Pattern: "status.storedVersions", Pointer: "/spec/versions", Message: text}
+	p.add(Effect{Rule: impact.RuleRefused, Severity: analysis.Error, Action: Rewrite, Path: "status.storedVersions",
+		Pattern: "status.storedVersions", Pointer: "/spec/versions", Message: p.missingVersions()})
 	if is.Version(was.Storage().Name()) != nil {
-		p.add(rejection)
 		return nil
 	}
-	to := p.common()
-	if to == "" {
-		rejection.Action, p.recreated = Delete, true
-		rejection.Message += ", and it has no version in common with the installed CRD: " +
-			"upgrade to a release that has versions of both first, or delete the CRD, with its objects, and create it again"
-		p.add(rejection)
-		return nil
-	}
-	p.add(rejection)
 	return p.switchStorage(to, o)
+}
+
+// missingVersions says that the new CRD lacks versions in which objects are stored.
+func (p *Pair) missingVersions() string {
+	return fmt.Sprintf("the API server rejects the new CRD: status.storedVersions lists %s, which it does not have",
+		strings.Join(p.missing, ", "))
 }
 
 // common returns a version that both CRDs have, the storage version of the new one if possible.

@@ -22,6 +22,9 @@ type PlanOptions struct {
 	// ClusterFlags are the flags that name the cluster, for kubectl and espalier, with a space before
 	// each.
 	ClusterFlags string
+	// StoredFlags are the flags for espalier migrate that name the stored data, with a space before
+	// each, so that its backup has fields that are not served.
+	StoredFlags string
 	// Commands returns commands for an action that depend on where CRDs and objects come from. It may
 	// be nil.
 	Commands func(Action) []string
@@ -105,6 +108,11 @@ func (p *Plan) AddPair(of *Pair) []Effect {
 	}
 	for _, e := range of.Effects() {
 		p.need(e.Action, of)
+		if e.Action == Delete && p.options.Manifests {
+			// The cluster may have objects that are not among the manifests.
+			p.step(Save, of)
+			p.step(Recreate, of)
+		}
 	}
 	return of.Effects()
 }
@@ -227,15 +235,16 @@ func (p *Plan) Steps() (steps []Step) {
 // commandsFor returns the commands of a step that are run once.
 func (p *Plan) commandsFor(s *Step) []string {
 	flags := p.options.ClusterFlags
+	names := strings.Join(quoted(s.CRDs), " ")
 	switch s.Action {
 	case Correct:
 		return p.edits()
 	case Rewrite:
-		return []string{"espalier migrate " + strings.Join(s.CRDs, " ") + flags + " --write --backup before-upgrade.jsonl"}
+		return []string{"espalier migrate " + names + flags + p.options.StoredFlags + " --write --backup before-upgrade.jsonl"}
 	case Delete:
-		return []string{"kubectl" + flags + " delete crd " + strings.Join(s.CRDs, " ")}
+		return []string{"kubectl" + flags + " delete crd " + names}
 	case Migrate:
-		return []string{"espalier migrate " + strings.Join(s.CRDs, " ") + flags + " --write --backup after-upgrade.jsonl"}
+		return []string{"espalier migrate " + names + flags + p.options.StoredFlags + " --write --backup after-upgrade.jsonl"}
 	}
 	return nil
 }
@@ -250,9 +259,9 @@ func (p *Plan) edits() (commands []string) {
 	}
 	for _, g := range p.Groups(Correct) {
 		for _, x := range g.Examples {
-			command := "kubectl" + p.options.ClusterFlags + " edit " + g.CRD + " " + x.Name
+			command := "kubectl" + p.options.ClusterFlags + " edit " + Quote(g.CRD) + " " + Quote(x.Name)
 			if x.Namespace != "" {
-				command += " -n " + x.Namespace
+				command += " -n " + Quote(x.Namespace)
 			}
 			if !slices.Contains(commands, command) && len(commands) < maxEdits {
 				commands = append(commands, command)
@@ -264,3 +273,21 @@ func (p *Plan) edits() (commands []string) {
 
 // Need adds the step for an action that is not about a CRD.
 func (p *Plan) Need(a Action) { p.step(a, nil) }
+
+// Quote returns an argument of a command as a shell reads it.
+func Quote(s string) string {
+	special := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,~^", r))
+	}
+	if s != "" && strings.IndexFunc(s, special) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func quoted(all []string) (out []string) {
+	for _, s := range all {
+		out = append(out, Quote(s))
+	}
+	return out
+}

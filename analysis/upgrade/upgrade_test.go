@@ -91,6 +91,8 @@ func TestPair(t *testing.T) {
 			[]string{"rewrite error update-refused status.storedVersions", "switch-storage error needs-migration spec.versions"}, "switch-storage rewrite apply"},
 		{"no version in common", definition(t, "", v1), definition(t, "", v2),
 			[]string{"delete error update-refused status.storedVersions"}, "delete apply"},
+		{"no version in common, of several", definition(t, "", version("v0", "served", "k: {type: integer}"), v1), definition(t, "", v2),
+			[]string{"delete error update-refused status.storedVersions"}, "delete apply"},
 		{"scope", definition(t, "", v1), withScope(definition(t, "", v1), api.ClusterScoped), []string{"delete error update-refused spec.scope"}, "delete apply"},
 		{"None to Webhook", definition(t, "", v1, old2), withWebhook(definition(t, "", v1, old2)),
 			[]string{"start-webhook warning conversion-webhook spec.conversion"}, "start-webhook apply"},
@@ -109,12 +111,22 @@ func TestPair(t *testing.T) {
 				if got := lines(plan.AddPair(p)); fmt.Sprint(got) != fmt.Sprint(tt.effects) {
 					t.Errorf("%v: the effects are %q, want %q", sem, got, tt.effects)
 				}
-				var steps []string
-				for _, s := range plan.Steps() {
-					steps = append(steps, s.Action.ID())
+				steps := func(p *upgrade.Plan) string {
+					var ids []string
+					for _, s := range p.Steps() {
+						ids = append(ids, s.Action.ID())
+					}
+					return strings.Join(ids, " ")
 				}
-				if got := strings.Join(steps, " "); got != tt.steps {
+				if got := steps(plan); got != tt.steps {
 					t.Errorf("%v: the steps are %q, want %q", sem, got, tt.steps)
+				}
+				// With manifests, the objects that a deleted CRD has in the cluster are not known.
+				manifests := upgrade.NewPlan(upgrade.PlanOptions{Manifests: true})
+				manifests.AddPair(p)
+				want := strings.Replace(tt.steps, "delete apply", "save delete apply recreate", 1)
+				if got := steps(manifests); got != want {
+					t.Errorf("%v: the steps with manifests are %q, want %q", sem, got, want)
 				}
 			}
 		})
@@ -125,6 +137,7 @@ func TestPair(t *testing.T) {
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	const n = "k: {type: integer}"
+	ruled := strings.Replace(version("v2", "served", n), "{type: object, properties: {spec", "{type: object, x-kubernetes-validations: [{rule: 'self.spec.k < 5'}], properties: {spec", 1)
 	one := func(spec string) *api.CustomResourceDefinition { return definition(t, "", version("v1", both, spec)) }
 	for _, tt := range []struct {
 		name     string
@@ -172,6 +185,14 @@ func TestJudge(t *testing.T) {
 			definition(t, "", version("v2", both, n)), upgrade.Served, "{k: 1, m: x}", []string{"save error loses-data spec.m"}, "dropped when the object is stored in version v2"},
 		{"the stored version goes, and the object is invalid in the other one", definition(t, "", version("v1", both, n), version("v2", "served", "k: {type: integer, maximum: 3}")),
 			definition(t, "", version("v2", both, "k: {type: integer, maximum: 3}")), upgrade.Served, "{k: 7}", []string{"correct error invalid spec.k"}, "updates of other fields pass"},
+		{"the stored version goes, and the other version has a rule", definition(t, "", version("v1", both, n), ruled), definition(t, "", strings.Replace(ruled, "storage: false", "storage: true", 1)),
+			upgrade.Served, "{k: 7}", []string{"correct error invalid"}, "storing the object in version v2 is rejected"},
+		{"a field goes that holds its default", one(n + ", m: {type: string, default: x}"), one(n), upgrade.Stored, "{k: 1, m: x}",
+			[]string{"save warning loses-data spec.m"}, `holds its default "x"`},
+		{"a field goes that has a default", one(n + ", m: {type: string, default: x}"), one(n), upgrade.Stored, "{k: 1, m: z}",
+			[]string{"save error loses-data spec.m"}, "hidden"},
+		{"a field goes that only its default sets", one(n + ", m: {type: string, default: x}"), one(n), upgrade.Manifest, "{k: 1}",
+			[]string{"check warning defaulted spec.m"}, "no longer gets"},
 		{"a version of a manifest goes", definition(t, "", version("v1", "served", n), version("v2", both, n)), definition(t, "", version("v2", both, n)), upgrade.Manifest, "{k: 1}",
 			[]string{"change-version error version-not-served"}, "change it to v2"},
 		{"a version of a manifest is not served, and the new one is new", one(n), definition(t, "", version("v1", "", n), version("v2", both, n)), upgrade.Manifest, "{k: 1}",
@@ -246,11 +267,36 @@ func TestPlan(t *testing.T) {
 		t.Errorf("the groups are %v, want %s", got, want)
 	}
 	steps := plan.Steps()
-	if len(steps) != 3 || steps[0].Objects != 10 || steps[0].Commands[0] != "kubectl --context c get jobs.example.com -A -o yaml > jobs.example.com.yaml" {
+	if len(steps) != 3 || steps[0].Objects != 10 || steps[0].Commands[0] != "kubectl --context c get jobs.v1.example.com -A -o yaml > jobs.example.com.yaml" {
 		t.Errorf("the steps are %v", steps)
 	}
 	if plan.Objects != 10 || plan.Affected != 10 {
 		t.Errorf("%d objects, %d affected", plan.Objects, plan.Affected)
+	}
+}
+
+// TestQuote expects names that a shell does not interpret.
+func TestQuote(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"jobs.example.com": "jobs.example.com", "$(id).example.com": "'$(id).example.com'", "it's": `'it'\''s'`, "": "''"} {
+		if got := upgrade.Quote(name); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	old, new := definition(t, "", version("v1", both, "k: {type: integer}")), definition(t, "", version("v2", both, "k: {type: integer}"))
+	old.Name, new.Name = "$(id).example.com", "$(id).example.com"
+	p, err := upgrade.NewPair(t.Context(), withWebhook(old), new, upgrade.Options{Rules: cel.Checker{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := upgrade.NewPlan(upgrade.PlanOptions{Manifests: true})
+	plan.AddPair(p)
+	for _, s := range plan.Steps() {
+		for _, command := range s.Commands {
+			if !strings.Contains(command, "'$(id).example.com") {
+				t.Errorf("%s: %s", s.Title(), command)
+			}
+		}
 	}
 }
 

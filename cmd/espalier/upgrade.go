@@ -108,13 +108,18 @@ func (a *app) upgrade(c *cobra.Command, args []string, o upgradeOptions) (err er
 	}
 	var sides []input.Flags
 	for _, path := range args {
-		sides = append(sides, o.objects.With(path))
+		side := o.objects.With(path)
+		// -R is about directories with objects: a release that is a chart or a kustomization is
+		// rendered as without it.
+		side.Recursive = side.Recursive && a.formOf(side, path) == input.Plain
+		sides = append(sides, side)
 	}
 	sides[len(sides)-1].Skipped = o.objects.Skipped
 	if err := stdinOnce(append(sides, o.objects)...); err != nil {
 		return err
 	}
 	u := &upgrader{app: a, objects: o.objects, newPath: args[len(args)-1], flags: o.source}
+	u.newForm = a.formOf(o.objects, u.newPath)
 	if len(o.source.named(c)) > 0 {
 		var src source.Source
 		if src, u.sourceName, err = a.openSource(ctx, c, &o.source, o.objects, "--objects"); err != nil {
@@ -141,4 +146,13 @@ func (a *app) upgrade(c *cobra.Command, args []string, o upgradeOptions) (err er
 	defer func() { err = r.Finish(err) }()
 	u.r = r
 	return u.run(ctx, sides, o.names)
+}
+
+// formOf returns what a path is rendered as.
+func (a *app) formOf(flags input.Flags, path string) input.Form {
+	form := a.repositories.FormOf(path)
+	if form == input.Chart && flags.Helm == nil || form == input.Kustomization && flags.Build == nil {
+		return input.Plain
+	}
+	return form
 }

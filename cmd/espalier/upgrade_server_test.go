@@ -170,8 +170,9 @@ func (c *upgradeCluster) run(ctx context.Context, command string) error {
 // kubectl does what kubectl does with the commands of steps.
 func (c *upgradeCluster) kubectl(ctx context.Context, words []string) error {
 	switch words[0] {
-	case "get": // CRD [-A] -o yaml > FILE
-		r, err := c.resource(ctx, words[1], "")
+	case "get": // RESOURCE.VERSION.GROUP [-A] -o yaml > FILE
+		parts := strings.SplitN(words[1], ".", 3)
+		r, err := c.resource(ctx, parts[0]+"."+parts[2], parts[1])
 		if err != nil {
 			return err
 		}
@@ -200,8 +201,12 @@ func (c *upgradeCluster) kubectl(ctx context.Context, words []string) error {
 		c.edit(object)
 		_, err = r.Namespace(namespace).Update(ctx, object, metav1.UpdateOptions{})
 		return err
-	case "patch": // crd NAME --type=json -p PATCH
-		_, err := c.crds.Patch(ctx, words[2], types.JSONPatchType, []byte(words[5]), metav1.PatchOptions{})
+	case "patch": // crd NAME --type=TYPE -p PATCH
+		kind := types.JSONPatchType
+		if words[3] == "--type=merge" {
+			kind = types.MergePatchType
+		}
+		_, err := c.crds.Patch(ctx, words[2], kind, []byte(words[5]), metav1.PatchOptions{})
 		return errors.Join(err, c.established(ctx))
 	case "delete": // crd NAME...
 		for _, name := range words[2:] {

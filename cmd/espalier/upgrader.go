@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"reflect"
 	"runtime"
 	"slices"
@@ -37,9 +35,10 @@ type upgrader struct {
 	source            source.Source
 	named, sourceName string
 	flags             sourceFlags
-	// objects names manifests, if there are any, and newPath the new release.
+	// objects names manifests, if there are any, and newPath the new release, which has the form newForm.
 	objects input.Flags
 	newPath string
+	newForm input.Form
 
 	plan  *upgrade.Plan
 	pairs map[string]*upgradedPair
@@ -58,7 +57,7 @@ type upgradedPair struct {
 // run compares the sides, OLD and NEW or only NEW, and checks the objects.
 func (u *upgrader) run(ctx context.Context, sides []input.Flags, names int) error {
 	u.plan = upgrade.NewPlan(upgrade.PlanOptions{
-		Examples: names, Manifests: u.source == nil, ClusterFlags: u.clusterFlags(), Commands: u.commands,
+		Examples: names, Manifests: u.source == nil, ClusterFlags: u.clusterFlags(), StoredFlags: u.storedFlags(), Commands: u.commands,
 	})
 	u.pairs, u.others = map[string]*upgradedPair{}, map[string]bool{}
 	old := diffSet{byName: map[string]*diffSide{}}
@@ -426,91 +425,4 @@ func (u *upgrader) groupFinding(g *upgrade.Group) report.Finding {
 		f.Detail = append(f.Detail, fmt.Sprintf("and %d more", rest))
 	}
 	return report.Finding{Finding: f}
-}
-
-// clusterFlags returns the flags that name the cluster for kubectl and espalier.
-func (u *upgrader) clusterFlags() (flags string) {
-	if u.flags.cluster.Kubeconfig != "" {
-		flags += " --kubeconfig " + quoted(u.flags.cluster.Kubeconfig)
-	}
-	if u.flags.cluster.Context != "" {
-		flags += " --context " + quoted(u.flags.cluster.Context)
-	}
-	return flags
-}
-
-// commands returns the commands of an action that depend on the arguments.
-func (u *upgrader) commands(a upgrade.Action) []string {
-	switch a {
-	case upgrade.CorrectNew:
-		return []string{"espalier lint " + u.recursive() + quoted(u.newPath)}
-	case upgrade.Apply:
-		return []string{u.apply()}
-	case upgrade.Audit:
-		return []string{u.audit()}
-	case upgrade.Correct, upgrade.ChangeVersion, upgrade.ChangeVersionAfter:
-		if u.source == nil {
-			return []string{u.audit()}
-		}
-	}
-	return nil
-}
-
-// recursive returns the flag -R, if it is set.
-func (u *upgrader) recursive() string {
-	if u.objects.Recursive {
-		return "-R "
-	}
-	return ""
-}
-
-// apply returns the command that applies the new CRDs.
-func (u *upgrader) apply() string {
-	apply := "kubectl" + u.clusterFlags() + " apply --server-side --force-conflicts "
-	if rev, path, ok := strings.Cut(strings.TrimPrefix(u.newPath, "git:"), ":"); ok && strings.HasPrefix(u.newPath, "git:") {
-		if slices.Contains(manifestExtensions(), strings.TrimPrefix(filepath.Ext(path), ".")) {
-			return fmt.Sprintf("git show %s | %s-f -", quoted(rev+":"+path), apply)
-		}
-		return fmt.Sprintf("mkdir new && git archive %s %s | tar -x -C new && %s-R -f new", quoted(rev), quoted(path), apply)
-	}
-	for _, name := range []string{"kustomization.yaml", "kustomization.yml", "Kustomization"} {
-		if _, err := os.Stat(filepath.Join(u.newPath, name)); err == nil {
-			return apply + "-k " + quoted(u.newPath)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(u.newPath, "Chart.yaml")); err == nil || strings.HasSuffix(u.newPath, ".tgz") {
-		// Helm installs what is in crds, but does not update it.
-		return "helm template " + quoted(u.newPath) + " --include-crds | " + apply + "-f -"
-	}
-	return apply + u.recursive() + "-f " + quoted(u.newPath)
-}
-
-// audit returns the command that inspects the objects after the upgrade.
-func (u *upgrader) audit() string {
-	switch u.named {
-	case "--from-cluster":
-		return "espalier audit --from-cluster" + u.clusterFlags()
-	case "--snapshot":
-		return "espalier audit --snapshot " + quoted(u.flags.etcd.Snapshot) + " # of after the upgrade"
-	case "--etcd-servers":
-		return "espalier audit --etcd-servers " + quoted(strings.Join(u.flags.etcd.Endpoints.URLs, ","))
-	case "--dump":
-		return "espalier audit --dump " + quoted(u.flags.dump) + " # of after the upgrade"
-	}
-	var paths []string
-	for _, path := range u.objects.Paths {
-		paths = append(paths, quoted(path))
-	}
-	return "espalier validate " + u.recursive() + "--crd " + quoted(u.newPath) + " " + strings.Join(paths, " ")
-}
-
-// quoted returns an argument as a shell reads it.
-func quoted(s string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,~^", r)
-	}
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

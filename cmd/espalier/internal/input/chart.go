@@ -29,7 +29,7 @@ type rendering struct {
 }
 
 // isChart reports whether a directory with these entries is a chart.
-func (r *reader) isChart(in tree, dir string, entries []fs.DirEntry) bool {
+func isChart(in tree, dir string, entries []fs.DirEntry) bool {
 	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == helm.ChartFile && !e.IsDir() }) {
 		return false
 	}

@@ -111,7 +111,7 @@ func (r *reader) walk(in tree, path, real, below string) (found int, err error) 
 		r.fail(path, Unreadable, "cannot read: %v", Reason(err))
 		found++
 	}
-	if r.rendersCharts() && r.isChart(in, path, entries) {
+	if r.rendersCharts() && isChart(in, path, entries) {
 		if !r.unchanged(in, path) {
 			err = r.render(rendering{in: in, path: path, found: below != ""})
 		}

@@ -26,9 +26,9 @@ func IsGit(path string) bool { return strings.HasPrefix(path, gitScheme) }
 // GitPath returns the path of a file or directory of a revision, for [Flags.Paths].
 func GitPath(rev, name string) string { return gitScheme + rev + ":" + name }
 
-// parseGit returns the revision and the path that git:REV:PATH or git://REV?path=PATH names. The
+// ParseGit returns the revision and the path that git:REV:PATH or git://REV?path=PATH names. The
 // path is relative to the root of the repository unless it starts with ./ or ../.
-func parseGit(name string) (rev, file string, err error) {
+func ParseGit(name string) (rev, file string, err error) {
 	rest := strings.TrimPrefix(name, gitScheme)
 	if after, ok := strings.CutPrefix(rest, "//"); ok {
 		var query string
@@ -103,7 +103,7 @@ func (r *Repositories) open(dir string) (*git.Repository, error) {
 // find returns the tree that a path is in, in the repository that contains dir, and the path as
 // findings name it.
 func (r *Repositories) find(dir, name string) (*gitTree, string, error) {
-	rev, file, err := parseGit(name)
+	rev, file, err := ParseGit(name)
 	if err != nil {
 		return nil, "", err
 	}
@@ -184,7 +184,7 @@ func Beside(file, name string) string {
 		return name
 	}
 	if IsGit(file) && !IsGit(name) {
-		if rev, at, err := parseGit(file); err == nil {
+		if rev, at, err := ParseGit(file); err == nil {
 			return GitPath(rev, path.Join(path.Dir(at), filepath.ToSlash(name)))
 		}
 	}

@@ -55,7 +55,7 @@ func TestParseGit(t *testing.T) {
 		"git://?path=a":                 "must be git:REV:PATH",
 		"git://main?path=%zz":           "must be git:REV:PATH",
 	} {
-		rev, file, err := parseGit(name)
+		rev, file, err := ParseGit(name)
 		got := rev + " " + file
 		if err != nil {
 			got = err.Error()

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"espalier.dev/analysis/upgrade"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/server/keys"
+)
+
+// commands returns the commands of an action that depend on the arguments.
+func (u *upgrader) commands(a upgrade.Action) []string {
+	switch a {
+	case upgrade.CorrectNew:
+		return []string{"espalier lint " + u.readFlags() + upgrade.Quote(u.newPath)}
+	case upgrade.Apply:
+		return u.apply()
+	case upgrade.Audit:
+		return []string{u.audit()}
+	case upgrade.Correct, upgrade.ChangeVersion, upgrade.ChangeVersionAfter:
+		if u.source == nil {
+			return []string{u.audit()}
+		}
+	}
+	return nil
+}
+
+// clusterFlags returns the flags that name the cluster for kubectl and espalier.
+func (u *upgrader) clusterFlags() string {
+	return flagText("--kubeconfig", u.flags.cluster.Kubeconfig) + flagText("--context", u.flags.cluster.Context)
+}
+
+// storedFlags returns the flags that name the stored data for espalier migrate.
+func (u *upgrader) storedFlags() string {
+	e := &u.flags.etcd
+	if u.named != "--snapshot" && u.named != "--etcd-servers" {
+		return ""
+	}
+	flags := flagText("--snapshot", e.Snapshot) + flagText("--etcd-servers", strings.Join(e.Endpoints.URLs, ",")) +
+		flagText("--etcd-cafile", e.Endpoints.CAFile) + flagText("--etcd-certfile", e.Endpoints.CertFile) + flagText("--etcd-keyfile", e.Endpoints.KeyFile) +
+		flagText("--encryption-provider-config", e.EncryptionConfig)
+	if e.SkipChecksum {
+		flags += " --skip-hash-check"
+	}
+	if e.Prefix != keys.DefaultPrefix {
+		flags += flagText("--etcd-prefix", e.Prefix)
+	}
+	return flags
+}
+
+// readFlags returns the flags that read the new release as this run does, with a space after each.
+func (u *upgrader) readFlags() (flags string) {
+	if u.objects.Recursive {
+		flags += "-R "
+		switch u.newForm {
+		case input.Chart:
+			flags += "--helm "
+		case input.Kustomization:
+			flags += "--kustomize "
+		}
+	}
+	if r := u.objects.Helm; r != nil && u.newForm == input.Chart {
+		for _, file := range r.Values {
+			flags += "--helm-values " + upgrade.Quote(file) + " "
+		}
+		for _, value := range r.Set {
+			flags += "--helm-set " + upgrade.Quote(value) + " "
+		}
+	}
+	return flags
+}
+
+// apply returns the commands that apply the new CRDs.
+func (u *upgrader) apply() (commands []string) {
+	apply := "kubectl" + u.clusterFlags() + " apply --server-side --force-conflicts"
+	place, recursive := upgrade.Quote(u.newPath), u.objects.Recursive
+	if input.IsGit(u.newPath) {
+		rev, file, err := input.ParseGit(u.newPath)
+		if err != nil {
+			return nil // it could not have been read
+		}
+		object := upgrade.Quote(rev + ":" + file)
+		if isFile := path.Ext(file) != "" && slices.Contains(manifestExtensions(), path.Ext(file)[1:]); isFile {
+			return []string{fmt.Sprintf("git show %s | %s -f -", object, apply)}
+		}
+		place, recursive = `"$new"`, true
+		// In a subdirectory, git archive would leave out the rest of the tree. A kustomization may
+		// load what is beside it.
+		switch {
+		case u.newForm == input.Chart && path.Ext(file) != "" && path.Ext(file) != path.Base(file) && strings.HasSuffix(file, "gz"):
+			place = `"$new/chart.tgz"`
+			commands = append(commands, fmt.Sprintf(`new=$(mktemp -d) && git show %s > "$new/chart.tgz"`, object))
+		case u.newForm == input.Kustomization && !strings.HasPrefix(file, "."):
+			place = `"$new"/` + upgrade.Quote(file)
+			object = upgrade.Quote(rev + ":")
+			fallthrough
+		default:
+			commands = append(commands, fmt.Sprintf(
+				`new=$(mktemp -d) && git -C "$(git rev-parse --show-toplevel)" archive "$(git rev-parse %s)" | tar -x -C "$new"`, object))
+		}
+	}
+	switch {
+	case u.newForm == input.Chart:
+		return append(commands, u.applyChart(apply, place)...)
+	case u.newForm == input.Kustomization:
+		return append(commands, apply+" -k "+place)
+	case recursive:
+		apply += " -R"
+	}
+	return append(commands, apply+" -f "+place)
+}
+
+// applyChart returns the commands that apply a chart. Helm does not update CRDs that are not
+// templates.
+func (u *upgrader) applyChart(apply, place string) (commands []string) {
+	for _, p := range u.pairs {
+		if p.new != nil && p.new.item != nil && strings.Contains(p.new.item.File, "crds/") && !strings.Contains(p.new.item.File, "templates/") {
+			commands = append(commands, "helm show crds "+place+" | "+apply+" -f -")
+			break
+		}
+	}
+	command := "helm upgrade RELEASE " + place + flagText("--kubeconfig", u.flags.cluster.Kubeconfig) + flagText("--kube-context", u.flags.cluster.Context)
+	if r := u.objects.Helm; r != nil {
+		command += flagText("--namespace", r.Namespace)
+		for _, file := range r.Values {
+			command += flagText("--values", file)
+		}
+		for _, value := range r.Set {
+			command += flagText("--set", value)
+		}
+	}
+	return append(commands, command)
+}
+
+// audit returns the command that inspects the objects after the upgrade.
+func (u *upgrader) audit() string {
+	switch u.named {
+	case "--from-cluster":
+		return "espalier audit --from-cluster" + u.clusterFlags()
+	case "--snapshot":
+		return "espalier audit" + u.storedFlags() + " # of after the upgrade"
+	case "--etcd-servers":
+		return "espalier audit" + u.storedFlags()
+	case "--dump":
+		return "espalier audit --dump " + upgrade.Quote(u.flags.dump) + " # of after the upgrade"
+	}
+	var paths []string
+	for _, path := range u.objects.Paths {
+		paths = append(paths, upgrade.Quote(path))
+	}
+	return "espalier validate " + u.readFlags() + "--crd " + upgrade.Quote(u.newPath) + " " + strings.Join(paths, " ")
+}
+
+// flagText returns a flag with its value and a space before it, or nothing without a value.
+func flagText(name, value string) string {
+	if value == "" {
+		return ""
+	}
+	return " " + name + " " + upgrade.Quote(value)
+}
