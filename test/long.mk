@@ -53,6 +53,10 @@ oracle-rbac: ## compare RBAC_CASES decisions of the RBAC authorizer with Kuberne
 policies: ## compare POLICIES generated admission policies, evaluated by a server and without one
 	ESPALIER_POLICIES='$(POLICIES)' ESPALIER_POLICY_SEED=$${POLICY_SEED:-$$(date +%s)} go test -count=1 -timeout=30m -v -run '^TestGenerated$$' ./policies
 
+.PHONY: releases-check
+releases-check: ## compare the tables of kinds/releases with the source of all releases of Kubernetes, which it downloads (2 GB)
+	cd test/tools && ESPALIER_RELEASES=1 go test -count=1 -v -run '^TestTables$$' ./releases
+
 .PHONY: mutants
 mutants: ## break behaviours one at a time and expect their tests to fail: MUTANTS of them, chosen at random, all with MUTANTS=0, or those of a row: make mutants ROW=P-07 MUTANT_JOBS=4; without ROW, then mutants-mechanical
 	@cd test/tools && go run ./mutants -j '$(MUTANT_JOBS)' -sample '$(MUTANTS)' ../.. $(ROW)
