@@ -227,7 +227,7 @@ func (c *Checker) resultFindings(v *crd.Version, result *espalier.Result, old sc
 	findings = append(findings, c.violationFindings(v, result.Violations)...)
 	if result.Violations.Truncated() {
 		findings = append(findings, analysis.Finding{
-			Rule: violationRule(result.Violations[0].Kind), Severity: analysis.Error, Message: schema.MoreErrors().Detail,
+			Rule: ViolationRule(result.Violations[0].Kind), Severity: analysis.Error, Message: schema.MoreErrors().Detail,
 		})
 	}
 	return findings

@@ -62,6 +62,19 @@ func (c *ReleaseChecker) Check(ctx context.Context, source, old []byte, fields F
 		}
 	}
 	if resource := kinds.ByKind(gvk); resource != nil {
+		// The release validates what is left when it has dropped the fields that it does not have.
+		if kept := withoutLater(source, found); len(kept) != len(source) {
+			for _, f := range comparisonFindings(found, fields) {
+				if f.Rule == RuleDuplicateField {
+					findings = append(findings, f)
+				}
+			}
+			source = kept
+		}
+		if old != nil {
+			before, _ := rules.CompareAt(gvk, old, c.release)
+			old = withoutLater(old, before)
+		}
 		// AtRelease has the warning of the release.
 		for _, f := range c.KindChecker.Check(ctx, source, old, fields) {
 			if f.Rule != RuleServerWarning || f.Message != resource.Deprecated || resource.Deprecated == "" {
@@ -79,6 +92,29 @@ func (c *ReleaseChecker) Check(ctx context.Context, source, old []byte, fields F
 		message = fmt.Sprintf("only the fields of %s %s are checked: the kind is not built in", id.APIVersion, id.Kind)
 	}
 	return append(findings, analysis.Finding{Rule: lookup.RuleRelease, Severity: analysis.Info, Path: "kind", Pointer: "/kind", Message: message})
+}
+
+// withoutLater returns an object in JSON without the fields that a release does not have.
+func withoutLater(source []byte, found kinds.Comparison) []byte {
+	if len(found.Later) == 0 {
+		return source
+	}
+	tree, err := jsonx.Parse(source)
+	if err != nil {
+		return source // it has numbers that no field has
+	}
+	for _, f := range found.Later {
+		last := len(f.Path) - 1
+		parent, _ := f.Path[:last].Find(tree)
+		if fields, ok := parent.(map[string]any); ok {
+			delete(fields, f.Path[last].Key)
+		}
+	}
+	kept, err := jsonx.Append(nil, tree)
+	if err != nil {
+		return source
+	}
+	return kept
 }
 
 // expressions returns the errors in CEL expressions that the release finds, and the latest does not.

@@ -46,7 +46,7 @@ func CheckRules() []analysis.Rule {
 		if kind == schema.RulesSkipped {
 			severity = analysis.Info
 		}
-		rules = append(rules, analysis.Rule{ID: violationRule(kind), Severity: severity, Summary: violationSummary(kind)})
+		rules = append(rules, analysis.Rule{ID: ViolationRule(kind), Severity: severity, Summary: violationSummary(kind)})
 	}
 	return rules
 }
@@ -69,21 +69,21 @@ func CauseRules() []analysis.Rule {
 // CauseRule returns the rule of the finding about one cause of an error of the API server.
 func CauseRule(cause metav1.StatusCause) string {
 	if cause.Field == "metadata" || strings.HasPrefix(cause.Field, "metadata.") {
-		return violationRule(schema.Metadata)
+		return ViolationRule(schema.Metadata)
 	}
 	switch cause.Type {
 	case metav1.CauseTypeFieldValueRequired:
-		return violationRule(schema.Required)
+		return ViolationRule(schema.Required)
 	case metav1.CauseTypeFieldValueNotSupported:
-		return violationRule(schema.Enum)
+		return ViolationRule(schema.Enum)
 	case metav1.CauseTypeFieldValueDuplicate:
-		return violationRule(schema.DuplicateItem)
+		return ViolationRule(schema.DuplicateItem)
 	case metav1.CauseTypeTooLong:
-		return violationRule(schema.MaxLength)
+		return ViolationRule(schema.MaxLength)
 	case metav1.CauseTypeTooMany:
-		return violationRule(schema.MaxItems)
+		return ViolationRule(schema.MaxItems)
 	case metav1.CauseTypeTypeInvalid:
-		return violationRule(schema.WrongType)
+		return ViolationRule(schema.WrongType)
 	case metav1.CauseTypeForbidden:
 		return RuleForbidden
 	}
@@ -110,8 +110,8 @@ func PruneRules() []analysis.Rule {
 	}
 }
 
-// violationRule returns the rule of findings about violations of a kind.
-func violationRule(kind schema.ViolationKind) string {
+// ViolationRule returns the rule of findings about violations of a kind.
+func ViolationRule(kind schema.ViolationKind) string {
 	return "validation/" + strings.ReplaceAll(kind.String(), " ", "-")
 }
 

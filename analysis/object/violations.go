@@ -28,7 +28,7 @@ func (c *Checker) violationFindings(v *crd.Version, vs schema.Violations) (findi
 			continue
 		}
 		f := analysis.Finding{
-			Rule: violationRule(violation.Kind), Severity: analysis.Error,
+			Rule: ViolationRule(violation.Kind), Severity: analysis.Error,
 			Path: violation.Path.String(), Pointer: violation.Path.Pointer(), Message: violationMessage(violation, sem),
 		}
 		if violation.Kind == schema.RulesSkipped {

@@ -18,6 +18,7 @@ import (
 	"espalier.dev/kinds/admissionregistration"
 	kindscel "espalier.dev/kinds/cel"
 	"espalier.dev/kinds/releases"
+	"espalier.dev/schema"
 )
 
 // releaseFlag is the value of --kubernetes-version.
@@ -120,6 +121,20 @@ func (c *releaseChecks) addPolicies(ctx context.Context, policies []*input.Item,
 			}
 		}
 	}
+}
+
+// rulesSince is the release that evaluates the rules of CRDs.
+const rulesSince releases.Release = 25
+
+// supported returns the findings about a custom resource without those of rules, if the release
+// drops rules from CRDs.
+func (c *releaseChecks) supported(findings []analysis.Finding) []analysis.Finding {
+	if c == nil || c.Release >= rulesSince {
+		return findings
+	}
+	return slices.DeleteFunc(findings, func(f analysis.Finding) bool {
+		return f.Rule == object.ViolationRule(schema.Rule) || f.Rule == object.ViolationRule(schema.RulesSkipped)
+	})
 }
 
 // ratchetingSince is the release that tolerates errors in unchanged fields of custom resources.

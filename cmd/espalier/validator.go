@@ -197,11 +197,14 @@ func (v *validator) object(it *input.Item, out *objectResult) []analysis.Finding
 			oldSrc = nil
 		}
 		return v.policies.check(v.ctx, it, policyRequest{source: src, old: oldSrc, uses: d}, func(src []byte) []analysis.Finding {
-			found := checker.Check(v.ctx, src, before, v.fields)
+			check := func(before schema.Object) []analysis.Finding {
+				return v.release.supported(checker.Check(v.ctx, src, before, v.fields))
+			}
+			found := check(before)
 			if before == nil {
 				return found
 			}
-			return v.release.strict(found, func() []analysis.Finding { return checker.Check(v.ctx, src, nil, v.fields) })
+			return v.release.strict(found, func() []analysis.Finding { return check(nil) })
 		})
 	})...)
 }
