@@ -62,7 +62,7 @@ func (s *Set) Objects() (all []Object) {
 // A file can be renamed, and an object moved to another file. If several objects have the same
 // identity, those in the same file belong together.
 func Load(ctx context.Context, o Options) (*Set, error) {
-	m := &matcher{byIdentity: map[input.Identity][]*candidate{}, name: o.Name}
+	m := &matcher{byIdentity: map[input.Identity][]*candidate{}, name: o.Name, templates: map[string]bool{}}
 	problems := 0
 	counting := func(problem func(input.Problem)) func(input.Problem) {
 		return func(p input.Problem) {
@@ -72,24 +72,27 @@ func Load(ctx context.Context, o Options) (*Set, error) {
 			}
 		}
 	}
-	old, err := read(ctx, o.Old, counting(o.OldProblem))
+	old, _, err := read(ctx, o.Old, counting(o.OldProblem))
 	if err != nil {
 		return nil, err
 	}
 	files := m.add(old, false)
-	new, err := read(ctx, o.New, counting(o.Problem))
+	new, templates, err := read(ctx, o.New, counting(o.Problem))
 	if err != nil {
 		return nil, err
 	}
 	if len(new) > 0 {
 		o.Elsewhere.Skip = without(o.Elsewhere.Skip, func(file string) bool { return files[o.Name(file)] })
-		others, err := read(ctx, o.Elsewhere, func(input.Problem) {})
+		others, _, err := read(ctx, o.Elsewhere, func(input.Problem) {})
 		if err != nil {
 			return nil, err
 		}
 		m.add(others, true)
 	}
 	set := &Set{Empty: len(old)+len(new)+problems == 0}
+	for _, file := range templates {
+		m.templates[o.Name(file)] = true
+	}
 	m.match(set, new)
 	return set, nil
 }
@@ -101,21 +104,28 @@ func without(skip func(string, bool) bool, file func(string) bool) func(string, 
 	}
 }
 
-// read returns the objects of files, by document.
-func read(ctx context.Context, flags input.Flags, problem func(input.Problem)) (documents [][]*input.Item, err error) {
+// read returns the objects of files, by document, and the files that have templates which are not
+// rendered.
+func read(ctx context.Context, flags input.Flags, problem func(input.Problem)) (documents [][]*input.Item, templates []string, err error) {
 	if len(flags.Paths) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	type found struct {
-		items   []*input.Item
-		problem *input.Problem
+		items    []*input.Item
+		problem  *input.Problem
+		template string
 	}
 	work := func(d *input.Document) (f found) {
-		f.items, f.problem = d.Items()
+		if f.items, f.problem = d.Items(); len(f.items) == 0 && bytes.Contains(d.Source(), []byte("{{")) {
+			f.template = d.File
+		}
 		return f
 	}
 	emit := func(f found) error {
 		documents = append(documents, f.items)
+		if f.template != "" {
+			templates = append(templates, f.template)
+		}
 		if f.problem != nil {
 			problem(*f.problem)
 		}
@@ -123,7 +133,7 @@ func read(ctx context.Context, flags input.Flags, problem func(input.Problem)) (
 	}
 	// No path is standard input.
 	err = input.Parallel(ctx, strings.NewReader(""), flags, work, emit, problem)
-	return documents, err
+	return documents, templates, err
 }
 
 // candidate is an object of the commit.
@@ -141,6 +151,9 @@ type matcher struct {
 	list       []*candidate
 	byIdentity map[input.Identity][]*candidate
 	name       func(file string) string
+	// templates are the files of the working tree with templates that are not rendered. They may
+	// render objects of the commit.
+	templates map[string]bool
 }
 
 // add adds objects of the commit, and returns the names of their files.
@@ -217,7 +230,7 @@ func (m *matcher) match(set *Set, documents [][]*input.Item) {
 		}
 	}
 	for _, c := range m.list {
-		if !c.taken && !c.elsewhere {
+		if !c.taken && !c.elsewhere && !m.templates[c.file] {
 			set.Removed = append(set.Removed, c.item)
 		}
 	}
