@@ -20,7 +20,7 @@ func DropMalformedForeign(data []byte) []byte { return dropForeign(data, true) }
 func dropForeign(data []byte, malformed bool) []byte {
 	if !bytes.Contains(data, []byte(`"x-kubernetes-unions"`)) &&
 		!bytes.Contains(data, []byte(`"readOnly"`)) && !bytes.Contains(data, []byte(`"jsonSchema"`)) &&
-		!bytes.Contains(data, []byte(path.Base(JSONSchemaAnnotation))) { // the slash may be escaped
+		!bytes.Contains(data, []byte(path.Base(JSONSchemaAnnotation)+`"`)) { // the slash may be escaped
 		return data
 	}
 	var tree map[string]any

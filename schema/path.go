@@ -136,6 +136,18 @@ func (p Path) compare(q Path) int {
 // clone returns a copy that later steps do not overwrite.
 func (p Path) clone() Path { return append(Path(nil), p...) }
 
+// Delete removes the field at the path from a value, if it has it.
+func (p Path) Delete(value any) {
+	if len(p) == 0 {
+		return
+	}
+	last := len(p) - 1
+	parent, _ := p[:last].Find(value)
+	if fields, ok := parent.(map[string]any); ok && p[last].Kind != Index {
+		delete(fields, p[last].Key)
+	}
+}
+
 // Find returns the value at the path in a value, and reports whether it exists.
 func (p Path) Find(value any) (any, bool) {
 	for _, step := range p {

@@ -104,11 +104,7 @@ func withoutLater(source []byte, found kinds.Comparison) []byte {
 		return source // it has numbers that no field has
 	}
 	for _, f := range found.Later {
-		last := len(f.Path) - 1
-		parent, _ := f.Path[:last].Find(tree)
-		if fields, ok := parent.(map[string]any); ok {
-			delete(fields, f.Path[last].Key)
-		}
+		f.Path.Delete(tree)
 	}
 	kept, err := jsonx.Append(nil, tree)
 	if err != nil {

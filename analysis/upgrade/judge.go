@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -102,7 +103,7 @@ func (j *judgement) add(e Effect) { j.effects = append(j.effects, e) }
 func (j *judgement) versions() {
 	is, version := j.is.Definition(), j.before.Version
 	if j.form == Manifest {
-		if !serves(is, version) {
+		if serves(j.was.Definition(), version) && !serves(is, version) {
 			action := ChangeVersionAfter
 			if j.servedByBoth() != "" {
 				action = ChangeVersion
@@ -320,7 +321,7 @@ func (j *judgement) lost(r *compliance.Report, how string) {
 	for _, p := range found {
 		severity, consequence := analysis.Error, ": it is "+how
 		if is, ok := filled(p.Path); ok {
-			if value, _ := p.Path.Find(j.object); show(value) == show(is) {
+			if value, _ := p.Path.Find(j.object); equal(value, is) {
 				severity, consequence = analysis.Warning, ", and holds its default "+show(value)+consequence
 			}
 		}
@@ -340,11 +341,7 @@ func (j *judgement) withoutFields(dropped []*compliance.Problem) func(schema.Pat
 		return nothing
 	}
 	for _, p := range dropped {
-		last := len(p.Path) - 1
-		parent, _ := p.Path[:last].Find(object)
-		if fields, ok := parent.(map[string]any); ok {
-			delete(fields, p.Path[last].Key)
-		}
+		p.Path.Delete(object)
 	}
 	src, err := json.Marshal(object)
 	if err != nil {
@@ -392,7 +389,7 @@ func (j *judgement) invalid(r *compliance.Report) error {
 	var found []*compliance.Problem
 	for i := range r.Problems {
 		p := &r.Problems[i]
-		if (p.Kind == compliance.Invalid || p.Kind == compliance.Contradiction) && !j.held[problemKey(p)] {
+		if (p.Kind == compliance.Invalid || p.Kind == compliance.Contradiction) && (j.recreated || !j.held[problemKey(p)]) {
 			found = append(found, p)
 		}
 	}
@@ -403,15 +400,15 @@ func (j *judgement) invalid(r *compliance.Report) error {
 	if err != nil {
 		return err
 	}
-	consequence := "; creating the object is rejected, updates of other fields pass"
+	action, consequence := Correct, "; creating the object is rejected, updates of other fields pass"
 	if rejected {
 		consequence = "; every update of the object is rejected"
 	}
 	if j.recreated {
-		consequence = "; creating the object again is rejected"
+		action, consequence = Recreate, "; creating the object again is rejected"
 	}
 	for _, p := range found {
-		e := effect(p, impact.Invalid.ID(), analysis.Error, Correct)
+		e := effect(p, impact.Invalid.ID(), analysis.Error, action)
 		e.Message += consequence
 		e.Summary += consequence
 		j.add(e)
@@ -509,6 +506,16 @@ func (j *judgement) defaulted(at schema.Path, s analysis.Severity, message strin
 	j.add(e)
 }
 
+// equal reports whether two values are the same JSON. Their numbers may have different types.
+func equal(a, b any) bool {
+	x, err := json.Marshal(a)
+	if err != nil {
+		return false
+	}
+	y, err := json.Marshal(b)
+	return err == nil && bytes.Equal(x, y)
+}
+
 // show returns a value as text of limited length.
 func show(v any) string {
 	text, err := json.Marshal(v)
@@ -546,7 +553,7 @@ func holds(value any, path schema.SchemaPath) bool {
 
 // revealed adds the hidden fields of a stored object that the new CRD serves.
 func (j *judgement) revealed() error {
-	if j.form != Stored || !j.before.Has(compliance.Unspecified) {
+	if j.form != Stored || j.recreated || !j.before.Has(compliance.Unspecified) {
 		return nil
 	}
 	paths, err := j.was.Revealed(j.is, j.src)

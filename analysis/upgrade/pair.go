@@ -8,11 +8,14 @@ import (
 	"slices"
 	"strings"
 
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/impact"
 	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/crd/compliance"
+	"espalier.dev/internal/shell"
 	"espalier.dev/schema"
 )
 
@@ -82,6 +85,7 @@ func NewPair(ctx context.Context, old, new *api.CustomResourceDefinition, o Opti
 	p := &Pair{old: old, new: new, Changed: true}
 	if new == nil {
 		p.Name = old.Name
+		p.add(whole(RuleDeleted, analysis.Warning, Save, "the new release does not have the CRD: deleting it deletes its objects"))
 		return p, p.inspect(&p.was, old, o)
 	}
 	p.Name = new.Name
@@ -139,16 +143,16 @@ func (p *Pair) commandsFor(a Action, flags string) []string {
 		if p.old.Spec.Scope == api.ClusterScoped {
 			all = ""
 		}
-		return []string{fmt.Sprintf("kubectl%s get %s%s -o yaml > %s", flags, Quote(p.readable()), all, Quote(p.Name+".yaml"))}
+		return []string{fmt.Sprintf("kubectl%s get %s%s -o yaml > %s", flags, shell.Quote(p.readable()), all, shell.Quote(p.Name+".yaml"))}
 	case SwitchStorage:
-		return []string{fmt.Sprintf("kubectl%s patch crd %s --type=json -p '%s'", flags, Quote(p.Name), p.patch)}
+		return []string{fmt.Sprintf("kubectl%s patch crd %s --type=json -p %s", flags, shell.Quote(p.Name), shell.Quote(p.patch))}
 	case Apply:
-		if p.old != nil && converts(p.old) && !converts(p.new) {
+		if p.old != nil && !p.recreated && converts(p.old) && !converts(p.new) {
 			// Server-side apply leaves what another manager has set.
-			return []string{fmt.Sprintf(`kubectl%s patch crd %s --type=merge -p '{"spec":{"conversion":null}}'`, flags, Quote(p.Name))}
+			return []string{fmt.Sprintf(`kubectl%s patch crd %s --type=merge -p '{"spec":{"conversion":null}}'`, flags, shell.Quote(p.Name))}
 		}
 	case Recreate:
-		return []string{fmt.Sprintf("kubectl%s create -f %s", flags, Quote(p.Name+".yaml"))}
+		return []string{fmt.Sprintf("kubectl%s create -f %s", flags, shell.Quote(p.Name+".yaml"))}
 	}
 	return nil
 }
@@ -192,7 +196,7 @@ func (p *Pair) rejected(c *impact.Comparison) {
 		switch {
 		case strings.HasPrefix(e.Field, "status.storedVersions"):
 			continue
-		case e.Field == "spec.scope" || strings.HasPrefix(e.Field, "spec.names."):
+		case strings.HasSuffix(e.Message, apivalidation.FieldImmutableErrorMsg):
 			p.recreated = true
 			p.add(Effect{Rule: impact.RuleRefused, Severity: analysis.Error, Action: Delete, Path: e.Field, Pattern: e.Field, Pointer: e.Pointer,
 				Message: e.Message + ": the CRD must be deleted, with its objects, and created again"})
@@ -257,7 +261,7 @@ func (p *Pair) storedVersions(o Options) error {
 				Pattern: "status.storedVersions", Pointer: "/spec/versions",
 				Message: fmt.Sprintf("the API server rejects the new CRD if status.storedVersions lists %s, which it does not have: "+
 					"the old CRD is not from a cluster, so that is not known", strings.Join(may, ", ")),
-				Detail: []string{fmt.Sprintf("kubectl get crd %s -o jsonpath={.status.storedVersions}", p.Name)}})
+				Detail: []string{fmt.Sprintf("kubectl get crd %s -o jsonpath={.status.storedVersions}", shell.Quote(p.Name))}})
 		}
 	}
 	if len(p.missing) == 0 {
@@ -296,7 +300,7 @@ func (p *Pair) switchStorage(to string, o Options) error {
 	type operation struct {
 		Op    string `json:"op"`
 		Path  string `json:"path"`
-		Value bool   `json:"value"`
+		Value any    `json:"value"`
 	}
 	prepared := p.old.DeepCopy()
 	var patch []operation
@@ -304,7 +308,9 @@ func (p *Pair) switchStorage(to string, o Options) error {
 		v := &prepared.Spec.Versions[i]
 		if is := v.Name == to; is != v.Storage {
 			v.Storage = is
-			patch = append(patch, operation{"replace", fmt.Sprintf("/spec/versions/%d/storage", i), is})
+			at := fmt.Sprintf("/spec/versions/%d/", i)
+			// The versions of the cluster can be in another order.
+			patch = append(patch, operation{"test", at + "name", v.Name}, operation{"replace", at + "storage", is})
 		}
 	}
 	text, err := json.Marshal(patch)

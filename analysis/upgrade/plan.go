@@ -7,6 +7,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/audit"
+	"espalier.dev/internal/shell"
 )
 
 // PlanOptions configure NewPlan.
@@ -108,8 +109,8 @@ func (p *Plan) AddPair(of *Pair) []Effect {
 	}
 	for _, e := range of.Effects() {
 		p.need(e.Action, of)
-		if e.Action == Delete && p.options.Manifests {
-			// The cluster may have objects that are not among the manifests.
+		if e.Action == Delete {
+			// The cluster may have objects that are not among those that are checked.
 			p.step(Save, of)
 			p.step(Recreate, of)
 		}
@@ -259,9 +260,9 @@ func (p *Plan) edits() (commands []string) {
 	}
 	for _, g := range p.Groups(Correct) {
 		for _, x := range g.Examples {
-			command := "kubectl" + p.options.ClusterFlags + " edit " + Quote(g.CRD) + " " + Quote(x.Name)
+			command := "kubectl" + p.options.ClusterFlags + " edit " + shell.Quote(g.CRD) + " " + shell.Quote(x.Name)
 			if x.Namespace != "" {
-				command += " -n " + Quote(x.Namespace)
+				command += " -n " + shell.Quote(x.Namespace)
 			}
 			if !slices.Contains(commands, command) && len(commands) < maxEdits {
 				commands = append(commands, command)
@@ -274,20 +275,9 @@ func (p *Plan) edits() (commands []string) {
 // Need adds the step for an action that is not about a CRD.
 func (p *Plan) Need(a Action) { p.step(a, nil) }
 
-// Quote returns an argument of a command as a shell reads it.
-func Quote(s string) string {
-	special := func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,~^", r))
-	}
-	if s != "" && strings.IndexFunc(s, special) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
 func quoted(all []string) (out []string) {
 	for _, s := range all {
-		out = append(out, Quote(s))
+		out = append(out, shell.Quote(s))
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/internal/shell"
 	"espalier.dev/internal/textdiff"
 )
 
@@ -125,7 +126,7 @@ func (w *patchWriter) print(file string, old, text []byte) error {
 	if len(diff) > 0 && w.outside != "" && !w.noted {
 		w.noted = true
 		// Programs that apply patches skip the text before the first file.
-		dir := shellQuote(w.outside)
+		dir := shell.Quote(w.outside)
 		diff = append(fmt.Appendf(nil, "# Apply this patch with git -C %s apply, or patch -p1 -d %s\n", dir, dir), diff...)
 	}
 	_, err := w.a.stdout.Write(diff)

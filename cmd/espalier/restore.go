@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"espalier.dev/internal/shell"
 	"espalier.dev/server"
 	"espalier.dev/server/snapshot"
 )
@@ -82,9 +83,9 @@ func (a *app) describeRestored(dir string, r server.RestoreOptions, restored sna
 	if restored.Replaced != "" {
 		text += "\nThe replaced data is in " + restored.Replaced
 	}
-	text += "\nTo serve it:\n\n  " + a.name() + " serve --data-dir " + shellQuote(filepath.Clean(dir)) + " --semantics " + m.Semantics
+	text += "\nTo serve it:\n\n  " + a.name() + " serve --data-dir " + shell.Quote(filepath.Clean(dir)) + " --semantics " + m.Semantics
 	if m.Prefix != server.NewOptions().EtcdPrefix {
-		text += " --etcd-prefix " + shellQuote(m.Prefix)
+		text += " --etcd-prefix " + shell.Quote(m.Prefix)
 	}
 	if m.Encrypted > 0 {
 		text += " --encryption-provider-config FILE"

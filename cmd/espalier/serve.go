@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"espalier.dev/analysis/lint"
+	"espalier.dev/internal/shell"
 	"espalier.dev/server"
 )
 
@@ -98,7 +99,7 @@ func (a *app) serve(ctx context.Context, o *server.Options) error {
   export KUBECONFIG=%s
   kubectl get customresourcedefinitions
 
-`, s.URL(), shellQuote(kubeconfig))
+`, s.URL(), shell.Quote(kubeconfig))
 	select {
 	case <-ctx.Done():
 		// Running requests may take long to finish: the next signal kills the process, and then

@@ -252,13 +252,3 @@ func TestServeSignals(t *testing.T) {
 		t.Errorf("the log does not contain %s: %s", want, &p.stderr)
 	}
 }
-
-func TestShellQuote(t *testing.T) {
-	for word, want := range map[string]string{
-		"/a/b-c_d.e": "/a/b-c_d.e", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'", "ü": "ü",
-	} {
-		if got := shellQuote(word); got != want {
-			t.Errorf("%q: got %s, want %s", word, got, want)
-		}
-	}
-}

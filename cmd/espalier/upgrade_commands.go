@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"espalier.dev/analysis/upgrade"
+	"espalier.dev/cmd/espalier/internal/helm"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/internal/shell"
 	"espalier.dev/server/keys"
 )
 
@@ -15,7 +17,7 @@ import (
 func (u *upgrader) commands(a upgrade.Action) []string {
 	switch a {
 	case upgrade.CorrectNew:
-		return []string{"espalier lint " + u.readFlags() + upgrade.Quote(u.newPath)}
+		return []string{"espalier lint " + u.readFlags() + shell.Quote(u.newPath)}
 	case upgrade.Apply:
 		return u.apply()
 	case upgrade.Audit:
@@ -63,11 +65,20 @@ func (u *upgrader) readFlags() (flags string) {
 		}
 	}
 	if r := u.objects.Helm; r != nil && u.newForm == input.Chart {
+		if r.Network {
+			flags += "--helm-network "
+		}
+		if r.Release != helm.DefaultRelease {
+			flags += "--helm-release " + shell.Quote(r.Release) + " "
+		}
+		if r.Namespace != helm.DefaultNamespace {
+			flags += "--helm-namespace " + shell.Quote(r.Namespace) + " "
+		}
 		for _, file := range r.Values {
-			flags += "--helm-values " + upgrade.Quote(file) + " "
+			flags += "--helm-values " + shell.Quote(file) + " "
 		}
 		for _, value := range r.Set {
-			flags += "--helm-set " + upgrade.Quote(value) + " "
+			flags += "--helm-set " + shell.Quote(value) + " "
 		}
 	}
 	return flags
@@ -76,13 +87,13 @@ func (u *upgrader) readFlags() (flags string) {
 // apply returns the commands that apply the new CRDs.
 func (u *upgrader) apply() (commands []string) {
 	apply := "kubectl" + u.clusterFlags() + " apply --server-side --force-conflicts"
-	place, recursive := upgrade.Quote(u.newPath), u.objects.Recursive
+	place, recursive := shell.Quote(u.newPath), u.objects.Recursive
 	if input.IsGit(u.newPath) {
 		rev, file, err := input.ParseGit(u.newPath)
 		if err != nil {
 			return nil // it could not have been read
 		}
-		object := upgrade.Quote(rev + ":" + file)
+		object := shell.Quote(rev + ":" + file)
 		if isFile := path.Ext(file) != "" && slices.Contains(manifestExtensions(), path.Ext(file)[1:]); isFile {
 			return []string{fmt.Sprintf("git show %s | %s -f -", object, apply)}
 		}
@@ -90,12 +101,12 @@ func (u *upgrader) apply() (commands []string) {
 		// In a subdirectory, git archive would leave out the rest of the tree. A kustomization may
 		// load what is beside it.
 		switch {
-		case u.newForm == input.Chart && path.Ext(file) != "" && path.Ext(file) != path.Base(file) && strings.HasSuffix(file, "gz"):
+		case u.newForm == input.Chart && helm.IsArchive(file):
 			place = `"$new/chart.tgz"`
 			commands = append(commands, fmt.Sprintf(`new=$(mktemp -d) && git show %s > "$new/chart.tgz"`, object))
 		case u.newForm == input.Kustomization && !strings.HasPrefix(file, "."):
-			place = `"$new"/` + upgrade.Quote(file)
-			object = upgrade.Quote(rev + ":")
+			place = `"$new"/` + shell.Quote(file)
+			object = shell.Quote(rev + ":")
 			fallthrough
 		default:
 			commands = append(commands, fmt.Sprintf(
@@ -117,14 +128,20 @@ func (u *upgrader) apply() (commands []string) {
 // templates.
 func (u *upgrader) applyChart(apply, place string) (commands []string) {
 	for _, p := range u.pairs {
-		if p.new != nil && p.new.item != nil && strings.Contains(p.new.item.File, "crds/") && !strings.Contains(p.new.item.File, "templates/") {
+		if p.new != nil && p.new.item != nil && !p.new.item.Rendered() {
 			commands = append(commands, "helm show crds "+place+" | "+apply+" -f -")
 			break
 		}
 	}
-	command := "helm upgrade RELEASE " + place + flagText("--kubeconfig", u.flags.cluster.Kubeconfig) + flagText("--kube-context", u.flags.cluster.Context)
-	if r := u.objects.Helm; r != nil {
-		command += flagText("--namespace", r.Namespace)
+	release, r := "RELEASE", u.objects.Helm
+	if r != nil && r.Release != helm.DefaultRelease {
+		release = shell.Quote(r.Release)
+	}
+	command := "helm upgrade " + release + " " + place + flagText("--kubeconfig", u.flags.cluster.Kubeconfig) + flagText("--kube-context", u.flags.cluster.Context)
+	if r != nil {
+		if r.Namespace != helm.DefaultNamespace {
+			command += flagText("--namespace", r.Namespace)
+		}
 		for _, file := range r.Values {
 			command += flagText("--values", file)
 		}
@@ -145,13 +162,13 @@ func (u *upgrader) audit() string {
 	case "--etcd-servers":
 		return "espalier audit" + u.storedFlags()
 	case "--dump":
-		return "espalier audit --dump " + upgrade.Quote(u.flags.dump) + " # of after the upgrade"
+		return "espalier audit --dump " + shell.Quote(u.flags.dump) + " # of after the upgrade"
 	}
 	var paths []string
 	for _, path := range u.objects.Paths {
-		paths = append(paths, upgrade.Quote(path))
+		paths = append(paths, shell.Quote(path))
 	}
-	return "espalier validate " + u.readFlags() + "--crd " + upgrade.Quote(u.newPath) + " " + strings.Join(paths, " ")
+	return "espalier validate " + u.readFlags() + "--crd " + shell.Quote(u.newPath) + " " + strings.Join(paths, " ")
 }
 
 // flagText returns a flag with its value and a space before it, or nothing without a value.
@@ -159,5 +176,5 @@ func flagText(name, value string) string {
 	if value == "" {
 		return ""
 	}
-	return " " + name + " " + upgrade.Quote(value)
+	return " " + name + " " + shell.Quote(value)
 }

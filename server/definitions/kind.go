@@ -191,7 +191,12 @@ func (k *kinds) read(src []byte, decode func([]byte) (*api.CustomResourceDefinit
 	if k.options.Semantics.KnowsForeignFields() {
 		return decode(src)
 	}
-	return decode(api.DropForeign(src))
+	c, err := decode(api.DropForeign(src))
+	if err != nil {
+		return c, err
+	}
+	// A tree keeps the last of repeated annotations, a decoder all of them.
+	return c, api.SetLegacySchema(c, nil)
 }
 
 // readStored decodes a stored CRD.

@@ -29,6 +29,9 @@ type archiveTree struct {
 	where   string
 }
 
+// maxArchiveName is the maximum length of a name in an archive: file systems have no longer ones.
+const maxArchiveName = 4096
+
 // errNoChart is returned for an archive that is not a chart.
 var errNoChart = errors.New("the archive is not a Helm chart: it has no NAME/" + helm.ChartFile)
 
@@ -50,6 +53,9 @@ func readArchive(ctx context.Context, name, where string, in io.Reader) (*archiv
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the archive cannot be read: %w", err)
+		}
+		if len(header.Name) > maxArchiveName {
+			return nil, fmt.Errorf("the archive has a file whose name is longer than %d bytes", maxArchiveName)
 		}
 		// All files are in a directory, whose name does not matter.
 		_, file, ok := strings.Cut(path.Clean(strings.ReplaceAll(header.Name, `\`, "/")), "/")

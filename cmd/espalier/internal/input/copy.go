@@ -49,6 +49,10 @@ func (c *copier) directory(from, to string) error {
 	if err != nil {
 		return err
 	}
+	// Links can make few directories many.
+	if c.files--; c.files < 0 {
+		return fmt.Errorf("it has more than %d files", maxCopiedFiles)
+	}
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func (r *reader) walk(in tree, path, real, below string) (found int, err error) 
 		}
 		name, at := in.join(path, entry.Name()), in.join(real, entry.Name())
 		isLink := entry.Type()&fs.ModeSymlink != 0
-		isArchive := helm.IsArchive(name) && r.rendersCharts()
+		isArchive := helm.IsArchive(name) && r.flags.Helm != nil && !r.flags.HelmNamed
 		matches := isArchive || slices.Contains(extensions(), strings.ToLower(filepath.Ext(name)))
 		if !matches && !entry.IsDir() && !isLink || ownFile(entry.Name()) {
 			continue

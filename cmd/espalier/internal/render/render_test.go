@@ -69,6 +69,9 @@ func TestRunCancelled(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	<-ctx.Done()
+	if child <= 0 {
+		t.Fatal("the program has not started")
+	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		// A zombie that nobody waits for is gone as well.
 		status, _ := os.ReadFile("/proc/" + strconv.Itoa(child) + "/stat")
