@@ -6,8 +6,10 @@ import "testing"
 func TestUsageSeveralUsers(t *testing.T) {
 	freed := 0
 	u := &Usage{Free: func() { freed++ }}
-	if !u.Acquire() || !u.Acquire() {
-		t.Fatal("an open resource is rejected")
+	for range 2 {
+		if !u.Acquire() {
+			t.Fatal("an open resource is rejected")
+		}
 	}
 	u.Release()
 	if u.Close(); freed != 0 {

@@ -71,7 +71,7 @@ func tables() (map[string][]byte, error) {
 	for minor := first; minor <= last; minor++ {
 		r, err := read(minor)
 		if err != nil {
-			return nil, fmt.Errorf("Kubernetes 1.%d: %w", minor, err)
+			return nil, fmt.Errorf("release 1.%d of Kubernetes: %w", minor, err)
 		}
 		all = append(all, r)
 	}
