@@ -23,7 +23,7 @@ type ExpressionTypes struct {
 	HasParams bool
 	ParamKind runtimeschema.GroupVersionKind
 	Params    *Structural
-	// Mutating is set if expressions can make patches.
+	// Mutating is set if expressions can make patches. They get objects that are not validated yet.
 	Mutating bool
 	// Published selects the types that kube-apiserver uses for status.typeChecking. They are those of
 	// the published schemas. Objects that a policy gets have other ones: a time is a string, a

@@ -59,7 +59,6 @@ func typedKinds(all []*endpointMatch) (out []typedKind) {
 // policyTypes reports type errors in the expressions of a policy.
 func (l *policyLinter) policyTypes(ctx context.Context, p *policyObject) {
 	c := l.newTypeCheck(ctx, p, root().child("spec", "matchConditions"), p.spec.conditions)
-	c.types.Mutating = p.isMutating()
 	for i, v := range p.spec.variables {
 		c.variables = append(c.variables, placedExpression{root().child("spec", "variables").index(i).child("expression"), v.Expression})
 		c.names = append(c.names, v.Name)
@@ -92,7 +91,7 @@ type typeCheck struct {
 }
 
 func (l *policyLinter) newTypeCheck(ctx context.Context, p *policyObject, at *place, conditions []v1.MatchCondition) *typeCheck {
-	c := &typeCheck{ctx: ctx, linter: l, p: p}
+	c := &typeCheck{ctx: ctx, linter: l, p: p, types: schema.ExpressionTypes{Mutating: p.isMutating()}}
 	for i, m := range conditions {
 		c.conditions = append(c.conditions, placedExpression{at.index(i).child("expression"), m.Expression})
 	}

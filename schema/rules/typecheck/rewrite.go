@@ -22,6 +22,8 @@ type rewriter struct {
 	wrapped map[int64]bool
 	factory ast.ExprFactory
 	last    int64
+	// copied counts the parts of expressions that foldQuantifier has copied.
+	copied int
 }
 
 func (r *rewriter) new() ast.ExprFactory {
@@ -87,8 +89,10 @@ func (r *rewriter) simplify(e ast.Expr) {
 // foldQuantifier replaces all and exists of a list of strings if constants decide them, as in
 // ['Pod', 'Job'].all(k, k != object.kind).
 func (r *rewriter) foldQuantifier(e ast.Expr, c ast.ComprehensionExpr) {
-	const most = 100
-	if c.IterRange().Kind() != ast.ListKind || c.IterRange().AsList().Size() > most || c.HasIterVar2() || c.LoopStep().Kind() != ast.CallKind {
+	// Quantifiers can be nested: the copies of one have those of the others.
+	const most, mostCopied = 100, 200_000
+	if c.IterRange().Kind() != ast.ListKind || c.IterRange().AsList().Size() > most || c.HasIterVar2() || c.LoopStep().Kind() != ast.CallKind ||
+		r.copied > mostCopied {
 		return
 	}
 	step := c.LoopStep().AsCall()
@@ -97,9 +101,10 @@ func (r *rewriter) foldQuantifier(e ast.Expr, c ast.ComprehensionExpr) {
 	}
 	decides := types.Bool(step.FunctionName() == operators.LogicalOr)
 	known := true
+	size := parts(step.Args()[1])
 	for _, item := range c.IterRange().AsList().Elements() {
 		text, ok := literal[types.String](item)
-		if !ok {
+		if r.copied += size; !ok || r.copied > mostCopied {
 			return
 		}
 		condition := r.new().CopyExpr(step.Args()[1])
@@ -117,6 +122,12 @@ func (r *rewriter) foldQuantifier(e ast.Expr, c ast.ComprehensionExpr) {
 	}
 }
 
+// parts returns the number of the parts of an expression.
+func parts(e ast.Expr) (n int) {
+	ast.PostOrderVisit(e, ast.NewExprVisitor(func(ast.Expr) { n++ }))
+	return n
+}
+
 // substitute replaces a local variable.
 func (r *rewriter) substitute(e ast.Expr, variable string, value types.String) {
 	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
@@ -127,10 +138,10 @@ func (r *rewriter) substitute(e ast.Expr, variable string, value types.String) {
 }
 
 // isRequired reports whether all objects of the kind have a field, in the object at a path such as
-// object.spec.
+// object.spec. Objects that are not validated yet may lack any.
 func (r *rewriter) isRequired(path, field string) bool {
 	variable, path, _ := strings.Cut(path, ".")
-	if variable != "object" && variable != "oldObject" || r.Object == nil {
+	if variable != "object" && variable != "oldObject" || r.Object == nil || r.Mutating {
 		return false
 	}
 	s := r.Object

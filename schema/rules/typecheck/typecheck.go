@@ -268,7 +268,7 @@ func (e *expressions) fieldsOf(name string) []string {
 	return nil
 }
 
-// isStruct reports whether a message of CEL mentions one of the types of objects, which are maps when
+// mentionsStruct reports whether a message of CEL mentions one of the types of objects, which are maps when
 // they are evaluated.
 func (e *expressions) mentionsStruct(message string) bool {
 	words := strings.FieldsFunc(message, func(r rune) bool { return strings.ContainsRune(" '(),", r) })

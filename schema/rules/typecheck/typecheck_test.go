@@ -135,6 +135,40 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
+// TestNestedQuantifiers checks that the work for nested quantifiers of long lists is bounded.
+func TestNestedQuantifiers(t *testing.T) {
+	pod := runtimeschema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	s, _ := builtin(t, pod)
+	e, err := typecheck.New().Expressions(schema.ExpressionTypes{Kind: pod, Object: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := "[" + strings.Repeat("'a',", 99) + "'b']"
+	expression := "a == 'c' && b == 'c' && c == 'c' && d == 'c' && e == object.spec.nodeNme"
+	for _, name := range []string{"e", "d", "c", "b", "a"} {
+		expression = list + ".exists(" + name + ", " + expression + ")"
+	}
+	if got := texts(e.Check(expression)); len(got) != 1 || !strings.Contains(got[0], "nodeNme") {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestMutating checks that mutating policies, which run before objects are validated, may get objects
+// without required fields.
+func TestMutating(t *testing.T) {
+	deployment := runtimeschema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
+	s, _ := builtin(t, deployment)
+	for mutating, want := range map[bool]string{false: "", true: "1:42: undefined field 'containers'"} {
+		e, err := typecheck.New().Expressions(schema.ExpressionTypes{Kind: deployment, Object: s, Mutating: mutating})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(texts(e.Check(`!has(object.spec.template) && object.spec.containers.size() > 0`)), "; "); got != want {
+			t.Errorf("mutating: %t: got %q, want %q", mutating, got, want)
+		}
+	}
+}
+
 // TestSameKind checks a policy whose parameters have the kind of the objects, in another version.
 func TestSameKind(t *testing.T) {
 	v1 := structural(t, `{type: object, properties: {size: {type: integer}}}`)
