@@ -16,6 +16,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
+	"espalier.dev/kinds/admissionregistration"
 	"espalier.dev/kinds/kind"
 	"espalier.dev/kinds/resource"
 )
@@ -44,10 +45,13 @@ func (t *Scheme) addOptional(resources []*Resource) error {
 }
 
 // reshaped returns the functions that change objects as JSON to the version that is stored, and
-// back. They are nil for versions with the same fields.
+// back. They are nil for versions with the same fields and defaults.
 func reshaped(gv runtimeschema.GroupVersion) (toStored, fromStored func(map[string]any)) {
-	if gv == resourcev1beta1.SchemeGroupVersion {
+	switch gv {
+	case resourcev1beta1.SchemeGroupVersion:
 		return resource.FromV1beta1, resource.ToV1beta1
+	case admissionregistrationv1alpha1.SchemeGroupVersion:
+		return admissionregistration.FromV1alpha1, nil
 	}
 	return nil, nil
 }

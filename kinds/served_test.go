@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/api/admissionregistration/v1alpha1"
+	"k8s.io/api/admissionregistration/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"espalier.dev/kinds/kind"
@@ -19,7 +23,7 @@ func TestOptional(t *testing.T) {
 	}
 	n := 0
 	for _, r := range Optional(All()) {
-		if toStored, _ := reshaped(r.GroupVersionKind().GroupVersion()); toStored != nil {
+		if _, fromStored := reshaped(r.GroupVersionKind().GroupVersion()); fromStored != nil {
 			continue
 		}
 		n++
@@ -37,6 +41,36 @@ func TestOptional(t *testing.T) {
 	}
 	if n == 0 {
 		t.Error("there are no optional versions")
+	}
+}
+
+// TestParameterNotFoundAction checks the default that references to parameters have in v1alpha1.
+func TestParameterNotFoundAction(t *testing.T) {
+	types, err := NewScheme(func(runtimeschema.GroupVersionKind, kind.Object) {}, Optional(All()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	allow := v1alpha1.AllowAction
+	converter := &Converter{Scheme: types}
+	for _, test := range []struct {
+		in   runtime.Object
+		want string
+	}{
+		{&v1alpha1.MutatingAdmissionPolicyBinding{Spec: v1alpha1.MutatingAdmissionPolicyBindingSpec{ParamRef: &v1alpha1.ParamRef{Name: "a"}}}, "Deny"},
+		{&v1alpha1.MutatingAdmissionPolicyBinding{Spec: v1alpha1.MutatingAdmissionPolicyBindingSpec{ParamRef: &v1alpha1.ParamRef{Name: "a", ParameterNotFoundAction: &allow}}}, "Allow"},
+		{&v1beta1.MutatingAdmissionPolicyBinding{Spec: v1beta1.MutatingAdmissionPolicyBindingSpec{ParamRef: &v1beta1.ParamRef{Name: "a"}}}, ""},
+	} {
+		var out v1.MutatingAdmissionPolicyBinding
+		if err := converter.Convert(test.in, &out, nil); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if action := out.Spec.ParamRef.ParameterNotFoundAction; action != nil {
+			got = string(*action)
+		}
+		if got != test.want {
+			t.Errorf("%T: got %q, want %q", test.in, got, test.want)
+		}
 	}
 }
 
