@@ -11,10 +11,12 @@ import (
 	v1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"espalier.dev/analysis"
 	"espalier.dev/crd"
 	"espalier.dev/kinds"
+	"espalier.dev/kinds/admissionregistration"
 	"espalier.dev/schema"
 )
 
@@ -78,7 +80,7 @@ func Policies(ctx context.Context, objects [][]byte, o PolicyOptions) ([][]analy
 	for i, source := range objects {
 		p := &policyObject{check: newCheck(selected, schema.Kubernetes)}
 		all[i] = p
-		p.decode(source)
+		p.decode(p.current(source))
 		if p.spec != nil {
 			key := p.kind + "/" + p.name
 			l.policies[key] = append(l.policies[key], p)
@@ -92,7 +94,7 @@ func Policies(ctx context.Context, objects [][]byte, o PolicyOptions) ([][]analy
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		l.lint(ctx, p, objects[i])
+		l.lint(ctx, p)
 		analysis.Sort(p.findings)
 		findings[i] = p.findings
 	}
@@ -113,6 +115,9 @@ type policyLinter struct {
 type policyObject struct {
 	*check
 	kind, name string
+	// version is the one of the object, and source the object in the current version.
+	version string
+	source  []byte
 	// Only one of these is set, if the object could be decoded.
 	spec     *policySpec
 	binding  *bindingSpec
@@ -235,9 +240,10 @@ func policyOf(p *policyObject) string {
 }
 
 // lint applies all rules to an object.
-func (l *policyLinter) lint(ctx context.Context, p *policyObject, source []byte) {
+func (l *policyLinter) lint(ctx context.Context, p *policyObject) {
 	if l.Check != nil {
-		for _, f := range l.Check(ctx, p.served(source)) {
+		p.served()
+		for _, f := range l.Check(ctx, p.source) {
 			if f.Severity == analysis.Error {
 				p.rejected[f.Pointer] = true
 			}
@@ -257,34 +263,50 @@ func (l *policyLinter) lint(ctx context.Context, p *policyObject, source []byte)
 		for i := range p.webhooks {
 			w := &p.webhooks[i]
 			at := root().child("webhooks").index(i)
-			found := l.resources.resolve(p, at.child("rules"), w.Rules, nil)
+			found := l.resources.resolve(p, at.child("rules"), w.Rules, exemptOfWebhooks)
 			l.conditionTypes(ctx, p, at.child("matchConditions"), w.MatchConditions, found)
 		}
 	}
 }
 
-// served returns the object in the version that all clusters serve, and reports another one. All
-// versions have the same fields.
-func (p *policyObject) served(source []byte) []byte {
+// current keeps and returns the object in the version that all clusters serve. All versions have the
+// same fields.
+func (p *policyObject) current(source []byte) []byte {
+	p.source = source
 	var fields map[string]json.RawMessage
-	var version string
-	if json.Unmarshal(source, &fields) != nil || json.Unmarshal(fields["apiVersion"], &version) != nil ||
-		version == v1.SchemeGroupVersion.String() {
+	var apiVersion string
+	if json.Unmarshal(source, &fields) != nil || json.Unmarshal(fields["apiVersion"], &apiVersion) != nil {
 		return source
 	}
-	gvk := runtimeschema.FromAPIVersionAndKind(version, p.kind)
+	if p.version = strings.TrimPrefix(apiVersion, v1.GroupName+"/"); p.version == v1.SchemeGroupVersion.Version {
+		return source
+	}
+	fields["apiVersion"] = json.RawMessage(strconv.Quote(v1.SchemeGroupVersion.String()))
+	if spec := map[string]any{}; p.version == "v1alpha1" && utiljson.Unmarshal(fields["spec"], &spec) == nil {
+		admissionregistration.FromV1alpha1(map[string]any{"spec": spec})
+		if data, err := json.Marshal(spec); err == nil {
+			fields["spec"] = data
+		}
+	}
+	if data, err := json.Marshal(fields); err == nil {
+		p.source = data
+	}
+	return p.source
+}
+
+// served reports a version that not all clusters serve.
+func (p *policyObject) served() {
+	gvk := v1.SchemeGroupVersion.WithKind(p.kind)
+	if p.version == "" || p.version == gvk.Version {
+		return
+	}
+	gvk.Version = p.version
 	served := "Kubernetes does not serve it any more"
 	if slices.ContainsFunc(kinds.All(), func(r *kinds.Resource) bool { return r.GroupVersionKind() == gvk }) {
 		served = "Kubernetes serves it only if it is enabled"
 	}
 	p.warn(invalidPolicy, root().child("apiVersion"), fmt.Sprintf("%s is not the current version of %s, and %s: use %s", gvk.Version, p.kind,
 		served, v1.SchemeGroupVersion))
-	fields["apiVersion"] = json.RawMessage(strconv.Quote(v1.SchemeGroupVersion.String()))
-	out, err := json.Marshal(fields)
-	if err != nil {
-		return source
-	}
-	return out
 }
 
 // take records a finding of another package as one of a rule.

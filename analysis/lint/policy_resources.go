@@ -79,9 +79,9 @@ func newResourceTable(o PolicyOptions) *resourceTable {
 	kind := crdVersion.WithKind(api.Kind)
 	t.add(&endpoint{GroupVersionResource: crds, kind: kind, operations: allOperations(), schema: builtin(kind)})
 	t.add(&endpoint{GroupVersionResource: crds, sub: "status", kind: kind, operations: []v1.OperationType{v1.Update}, schema: builtin(kind)})
-	for gr, namespaced := range elsewhere() {
-		t.groups[gr.Group] = true
-		t.add(&endpoint{GroupVersionResource: gr.WithVersion("*"), namespaced: namespaced, schema: builtin(runtimeschema.GroupVersionKind{}),
+	for _, r := range elsewhere() {
+		t.groups[r.Group] = true
+		t.add(&endpoint{GroupVersionResource: r.WithVersion("*"), namespaced: r.namespaced, schema: builtin(runtimeschema.GroupVersionKind{}),
 			operations: allOperations()})
 	}
 	for _, d := range o.Definitions {
@@ -118,20 +118,26 @@ func allOperations() []v1.OperationType { return []v1.OperationType{v1.Create, v
 
 func (t *resourceTable) add(e *endpoint) { t.endpoints = append(t.endpoints, e) }
 
-// elsewhere returns the resources of Kubernetes that kube-apiserver only serves if they are enabled,
-// and whether they have a namespace. Their versions change.
-func elsewhere() map[runtimeschema.GroupResource]bool {
-	return map[runtimeschema.GroupResource]bool{
-		{Resource: "componentstatuses"}:                                          false,
-		{Group: "certificates.k8s.io", Resource: "clustertrustbundles"}:          false,
-		{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}:       true,
-		{Group: "coordination.k8s.io", Resource: "leasecandidates"}:              true,
-		{Group: "resource.k8s.io", Resource: "devicetaintrules"}:                 false,
-		{Group: "resource.k8s.io", Resource: "resourcepoolstatusrequests"}:       false,
-		{Group: "scheduling.k8s.io", Resource: "workloads"}:                      true,
-		{Group: "scheduling.k8s.io", Resource: "podgroups"}:                      true,
-		{Group: "storagemigration.k8s.io", Resource: "storageversionmigrations"}: false,
-		{Group: "internal.apiserver.k8s.io", Resource: "storageversions"}:        false,
+// rareResource is a resource that kube-apiserver only serves if it is enabled.
+type rareResource struct {
+	runtimeschema.GroupResource
+	namespaced bool
+}
+
+// elsewhere returns the resources of Kubernetes that kube-apiserver only serves if they are enabled.
+// Their versions change.
+func elsewhere() []rareResource {
+	return []rareResource{
+		{runtimeschema.GroupResource{Resource: "componentstatuses"}, false},
+		{runtimeschema.GroupResource{Group: "certificates.k8s.io", Resource: "clustertrustbundles"}, false},
+		{runtimeschema.GroupResource{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}, true},
+		{runtimeschema.GroupResource{Group: "coordination.k8s.io", Resource: "leasecandidates"}, true},
+		{runtimeschema.GroupResource{Group: "resource.k8s.io", Resource: "devicetaintrules"}, false},
+		{runtimeschema.GroupResource{Group: "resource.k8s.io", Resource: "resourcepoolstatusrequests"}, false},
+		{runtimeschema.GroupResource{Group: "scheduling.k8s.io", Resource: "workloads"}, true},
+		{runtimeschema.GroupResource{Group: "scheduling.k8s.io", Resource: "podgroups"}, true},
+		{runtimeschema.GroupResource{Group: "storagemigration.k8s.io", Resource: "storageversionmigrations"}, false},
+		{runtimeschema.GroupResource{Group: "internal.apiserver.k8s.io", Resource: "storageversions"}, false},
 	}
 }
 
@@ -461,6 +467,11 @@ func exemptOfPolicies(e *endpoint) bool {
 		return true
 	}
 	return false
+}
+
+// exemptOfWebhooks reports whether no webhook applies to a resource.
+func exemptOfWebhooks(e *endpoint) bool {
+	return e.kind.Group == v1.GroupName && slices.Contains(policyKinds(), e.kind.Kind)
 }
 
 // excluded reports rules that exclude everything that others include.

@@ -146,6 +146,11 @@ webhooks:
   admissionReviewVersions: [v1]
   rules: [%s]
   matchConditions: [{name: a, expression: %q}]`
+	const mutatingBinding = `
+apiVersion: admissionregistration.k8s.io/%s
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: b}
+spec: {policyName: m, paramRef: {name: limits, namespace: default}}`
 	deployments := rule("apps", "v1", "deployments")
 	fine := validation("object.metadata.name != 'a'")
 	valid := policy(deployments, fine)
@@ -165,6 +170,8 @@ webhooks:
 		{"invalid-policy", "an old version", strings.Replace(valid, "k8s.io/v1", "k8s.io/v1beta1", 1), []string{"warning apiVersion"}, []string{"does not serve it any more: use admissionregistration.k8s.io/v1"}},
 		{"invalid-policy", "a version that can be enabled", strings.Replace(fmt.Sprintf(mutating, "Object{}", "[JSONPatch{}]"), "k8s.io/v1", "k8s.io/v1alpha1", 1),
 			[]string{"warning apiVersion"}, []string{"only if it is enabled"}},
+		{"invalid-policy", "a default of v1alpha1", fmt.Sprintf(mutatingBinding, "v1alpha1"), []string{"warning apiVersion"}, nil},
+		{"invalid-policy", "no default in v1beta1", fmt.Sprintf(mutatingBinding, "v1beta1"), []string{"warning apiVersion", "error spec.paramRef.parameterNotFoundAction"}, nil},
 		{"invalid-policy", "right", valid, nil, nil},
 
 		{"policy-type", "unknown field", policy(deployments, validation("object.spec.replcas < 5")), []string{"warning spec.validations[0].expression"},
@@ -209,6 +216,8 @@ webhooks:
 		{"policy-param", "another object", withParams + binding + "  policyName: p\n  paramRef: {name: limit, namespace: default, parameterNotFoundAction: Allow}" + maps, []string{"warning spec.paramRef.name"}, []string{"there is no ConfigMap default/limit in the input"}},
 		{"policy-param", "another namespace", withParams + binding + "  policyName: p\n  paramRef: {name: limits, namespace: other, parameterNotFoundAction: Allow}" + maps, []string{"warning spec.paramRef.name"}, nil},
 		{"policy-param", "no object", withParams + binding + "  policyName: p\n  paramRef: {name: limits, namespace: default, parameterNotFoundAction: Deny}", []string{"info spec.paramRef.name"}, []string{"all requests are denied"}},
+		{"policy-param", "no object, and a default of v1alpha1", strings.Replace(fmt.Sprintf(mutating, "Object{}", "[JSONPatch{}]"), "spec:", "spec:\n  paramKind: {apiVersion: v1, kind: ConfigMap}", 1) +
+			"\n---\n" + fmt.Sprintf(mutatingBinding, "v1alpha1"), []string{"info spec.paramRef.name"}, []string{"all requests are denied"}},
 		{"policy-param", "may be missing", withParams + binding + "  policyName: p\n  paramRef: {name: limits, namespace: default, parameterNotFoundAction: Allow}", nil, nil},
 		{"policy-param", "found", withParams + binding + "  policyName: p\n  paramRef: {name: limits, namespace: default, parameterNotFoundAction: Deny}" + maps, nil, nil},
 		{"policy-param", "found in the namespace of the request", withParams + binding + "  policyName: p\n  paramRef: {name: limits, parameterNotFoundAction: Deny}" + maps, nil, nil},
@@ -247,6 +256,9 @@ webhooks:
 		{"policy-match", "a binding that does not meet its policy", valid + binding + "  policyName: p\n  matchResources: {resourceRules: [" + rule("", "v1", "pods") + "]}", []string{"warning spec.matchResources.resourceRules"}, []string{"the binding matches nothing"}},
 		{"policy-match", "a binding that meets its policy", valid + binding + "  policyName: p\n  matchResources: {resourceRules: [" + rule("*", "*", "*") + "]}", nil, nil},
 		{"policy-match", "a webhook", fmt.Sprintf(webhook, rule("apps", "v1", "pods"), "true"), []string{"warning webhooks[0].rules[0]"}, nil},
+		{"policy-match", "exempt of webhooks", fmt.Sprintf(webhook, rule("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"), "true"), []string{"warning webhooks[0].rules[0].resources"}, []string{"webhooks never apply to"}},
+		{"policy-match", "exempt of webhooks only", policy(rule("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"), fine), nil, nil},
+		{"policy-match", "exempt of policies only", fmt.Sprintf(webhook, rule("authorization.k8s.io", "v1", "subjectaccessreviews"), "true"), nil, nil},
 		{"policy-match", "wildcards, subresources and connections", policy(`{apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: ["*/*"]}, {apiGroups: [""], apiVersions: [v1], operations: [CONNECT], resources: [pods/exec, pods/attach, services/proxy]},
 			{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods/eviction, pods/binding, serviceaccounts/token]}, {apiGroups: [apps], apiVersions: [v1], operations: [UPDATE], resources: ["*/scale", deployments/*]},
 			{apiGroups: [apiextensions.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [customresourcedefinitions]}, {apiGroups: [example.com], apiVersions: [v1, v2], operations: [DELETE], resources: [shirts]}`, fine) + "\n---\n" + shirts, nil, nil},
