@@ -241,7 +241,7 @@ func (a *app) readLintInput(ctx context.Context, flags input.Flags, r *report.Re
 			case p != nil:
 				fail(*p)
 			default:
-				r.Skipped(it, "not a CRD")
+				r.Skipped(it, "neither a CRD nor an admission policy")
 			}
 		}
 		return nil
@@ -250,7 +250,7 @@ func (a *app) readLintInput(ctx context.Context, flags input.Flags, r *report.Re
 		return err
 	}
 	if len(in.all) == 0 && !failed && flags.Keep == input.Everything && !flags.Excluded() {
-		r.Failure(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
+		r.Failure(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD and no admission policy found"})
 	}
 	return nil
 }
