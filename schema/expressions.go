@@ -44,6 +44,9 @@ type ExpressionChecker interface {
 // TypedExpression is the result of checking an expression.
 type TypedExpression struct {
 	Issues []TypeIssue
+	// Unset are tests of fields that the kind does not have, in has() or with .?, each with a field
+	// that was probably meant. The tests are no errors, but useless if it is so for all kinds.
+	Unset []TypeIssue
 	// False is set if the expression is false for all objects of the kind.
 	False bool
 }

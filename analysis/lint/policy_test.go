@@ -152,6 +152,7 @@ kind: MutatingAdmissionPolicyBinding
 metadata: {name: b}
 spec: {policyName: m, paramRef: {name: limits, namespace: default}}`
 	deployments := rule("apps", "v1", "deployments")
+	const workloads = `{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments, daemonsets]}`
 	fine := validation("object.metadata.name != 'a'")
 	valid := policy(deployments, fine)
 	withParams := policy(deployments, "  paramKind: {apiVersion: v1, kind: ConfigMap}\n"+validation("params.data.max != ''"))
@@ -200,6 +201,15 @@ spec: {policyName: m, paramRef: {name: limits, namespace: default}}`
 		{"policy-type", "wrong for all kinds", policy(rule("*", "*", "*"), validation("object.metadata.lables['a'] == ''")), []string{"warning spec.validations[0].expression"}, []string{`for all kinds: undefined field 'lables': did you mean "labels"?`}},
 		{"policy-type", "right for one of all kinds", policy(rule("*", "*", "*"), validation("object.spec.replicas < 1")), nil, nil},
 		{"policy-type", "unknown kinds", policy(rule("other.org", "v1", "things"), "  paramKind: {apiVersion: v1, kind: ConfigMap}\n"+validation("object.a.b == params.dat.c")), []string{"warning spec.validations[0].expression"}, []string{`undefined field 'dat': did you mean "data"?`}},
+		{"policy-type", "a test of a field that no kind has", policy(workloads, validation("!has(object.spec.template.spec.hostNetwrk) || object.spec.template.spec.hostNetwrk == false")),
+			[]string{"warning spec.validations[0].expression"}, []string{`for apps/v1 DaemonSet, apps/v1 Deployment: undefined field 'hostNetwrk', which is never set: did you mean "hostNetwork"?`, "column 5 "}},
+		{"policy-type", "an optional field that no kind has", policy(workloads, validation("!object.spec.template.spec.?hostNetwrk.orValue(false)")),
+			[]string{"warning spec.validations[0].expression"}, []string{`did you mean "hostNetwork"?`}},
+		{"policy-type", "a condition about a field that no kind has", policy(workloads, "  matchConditions: [{name: a, expression: has(object.spec.template.spec.hostNetwrk)}]\n"+fine),
+			[]string{"warning spec.matchConditions[0].expression"}, []string{`did you mean "hostNetwork"?`}},
+		{"policy-type", "a test of a field that another kind has", policy(`{apiGroups: [example.com], apiVersions: ["*"], operations: [CREATE], resources: [shirts]}`, validation("has(object.spec.color)")) + "\n---\n" + shirts, nil, nil},
+		{"policy-type", "a test of a field that is like none", policy(deployments, validation("!has(object.spec.jobTemplate) && !has(object.spec.template.spec.userNamespaces)")), nil, nil},
+		{"policy-type", "a test of a field that an unknown kind may have", policy(deployments+", "+rule("other.org", "v1", "things"), validation("!has(object.spec.replica)")), nil, nil},
 		{"policy-type", "reported as invalid", policy(deployments, validation("object.spec.replicas < 1 && request.naem == ''")), nil, nil},
 
 		{"policy-type-status", "guarded", policy(`{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments, daemonsets]}`,

@@ -56,6 +56,15 @@ func typedKinds(all []*endpointMatch) (out []typedKind) {
 	return out
 }
 
+// countKinds returns the number of the kinds of matches.
+func countKinds(all []*endpointMatch) int {
+	seen := map[runtimeschema.GroupVersionKind]bool{}
+	for _, m := range all {
+		seen[m.kind] = true
+	}
+	return len(seen)
+}
+
 // policyTypes reports type errors in the expressions of a policy.
 func (l *policyLinter) policyTypes(ctx context.Context, p *policyObject) {
 	c := l.newTypeCheck(ctx, p, root().child("spec", "matchConditions"), p.spec.conditions)
@@ -88,6 +97,8 @@ type typeCheck struct {
 	// conditions come first; a kind for which one is false has no further ones.
 	conditions, variables, expressions []placedExpression
 	names                              []string
+	// complete is set if all kinds that are matched have a schema.
+	complete bool
 }
 
 func (l *policyLinter) newTypeCheck(ctx context.Context, p *policyObject, at *place, conditions []v1.MatchCondition) *typeCheck {
@@ -119,6 +130,7 @@ func (c *typeCheck) run(found *matches) {
 		if len(kinds) == 0 && len(found.endpoints) == 0 && len(found.wild) > 0 {
 			c.wild(typedKinds(found.wild))
 		} else {
+			c.complete = len(kinds) > 0 && !found.unknown && len(found.wild) == 0 && len(kinds) == countKinds(found.endpoints)
 			if len(kinds) == 0 {
 				kinds = []typedKind{{}} // params and variables have types, too
 			}
@@ -154,6 +166,7 @@ func (c *typeCheck) wild(kinds []typedKind) {
 
 // failures returns what is wrong, in the order of the expressions.
 func (c *typeCheck) failures(kinds []typedKind, published bool) (out []*failure) {
+	var tests fieldTests
 	for _, k := range kinds {
 		t := c.types
 		t.Kind, t.Resource, t.Object, t.Published = k.kind, k.resource, k.schema, published
@@ -163,6 +176,7 @@ func (c *typeCheck) failures(kinds []typedKind, published bool) (out []*failure)
 		}
 		note := func(at placedExpression, result schema.TypedExpression) {
 			c.checked++
+			tests.add(at, k, result)
 			for _, issue := range result.Issues {
 				message := issue.Message + nearest.DidYouMean(issue.Nearest)
 				i := slices.IndexFunc(out, func(f *failure) bool { return f.at == at && f.message == message })
@@ -185,6 +199,7 @@ func (c *typeCheck) failures(kinds []typedKind, published bool) (out []*failure)
 			}
 			result := checker.Check(e.text)
 			if never = result.False; never {
+				tests.add(e, k, result)
 				break
 			}
 			note(e, result)
@@ -202,6 +217,51 @@ func (c *typeCheck) failures(kinds []typedKind, published bool) (out []*failure)
 			if !c.skips(e) {
 				note(e, checker.Check(e.text))
 			}
+		}
+	}
+	if c.complete && !published {
+		out = append(out, tests.useless()...)
+	}
+	return out
+}
+
+// fieldTests are the tests of fields in expressions.
+type fieldTests struct {
+	// checked has the number of kinds that expressions were checked for.
+	checked map[placedExpression]int
+	// unset are the tests of fields that a kind does not have, each at one position.
+	unset []*failure
+}
+
+// add adds the tests in an expression, which was checked for a kind.
+func (t *fieldTests) add(at placedExpression, k typedKind, result schema.TypedExpression) {
+	if t.checked == nil {
+		t.checked = map[placedExpression]int{}
+	}
+	t.checked[at]++
+	for _, issue := range result.Unset {
+		message := issue.Message + ", which is never set" + nearest.DidYouMean(issue.Nearest)
+		p := position{issue.Line, issue.Column}
+		i := slices.IndexFunc(t.unset, func(f *failure) bool { return f.at == at && f.message == message && f.positions[0] == p })
+		if i < 0 {
+			i = len(t.unset)
+			t.unset = append(t.unset, &failure{at: at, message: message, positions: []position{p}})
+		}
+		t.unset[i].kinds = append(t.unset[i].kinds, k.String())
+	}
+}
+
+// useless returns the tests of fields that no kind has. They are misspelled: each kind has a similar
+// one.
+func (t *fieldTests) useless() (out []*failure) {
+	for _, f := range t.unset {
+		if len(f.kinds) != t.checked[f.at] {
+			continue
+		}
+		if i := slices.IndexFunc(out, func(o *failure) bool { return o.at == f.at && o.message == f.message }); i >= 0 {
+			out[i].positions = append(out[i].positions, f.positions...)
+		} else {
+			out = append(out, f)
 		}
 	}
 	return out

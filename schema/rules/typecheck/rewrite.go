@@ -24,6 +24,8 @@ type rewriter struct {
 	last    int64
 	// copied counts the parts of expressions that foldQuantifier has copied.
 	copied int
+	// unset are the tests of fields that do not exist.
+	unset []schema.TypeIssue
 }
 
 func (r *rewriter) new() ast.ExprFactory {
@@ -250,7 +252,14 @@ func (r *rewriter) relax(issues *cel.Issues) (changed bool) {
 	ast.PostOrderVisit(r.ast.Expr(), ast.NewExprVisitor(func(e ast.Expr) { byID[e.ID()] = append(byID[e.ID()], e) }))
 	for _, err := range issues.Errors() {
 		for _, e := range byID[err.ExprID] {
-			changed = r.relaxOne(e, err.Message) || changed
+			if !r.relaxOne(e, err.Message) {
+				continue
+			}
+			changed = true
+			// Other kinds have fields with longer names, such as jobTemplate and template.
+			if i := r.issue(err); i.Nearest != "" && max(len(i.Nearest), len(i.Field))-min(len(i.Nearest), len(i.Field)) < 2 && !slices.Contains(r.unset, i) {
+				r.unset = append(r.unset, i)
+			}
 		}
 	}
 	return changed

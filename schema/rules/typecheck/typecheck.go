@@ -222,6 +222,7 @@ func (e *expressions) check(expression string) (out schema.TypedExpression, typ 
 			break
 		}
 	}
+	out.Unset = r.unset
 	if e.Mutating && !e.Published {
 		out.Issues = append(out.Issues, r.constructed()...)
 	}
@@ -231,17 +232,22 @@ func (e *expressions) check(expression string) (out schema.TypedExpression, typ 
 // issues converts the errors of CEL.
 func (e *expressions) issues(all *cel.Issues) (out []schema.TypeIssue) {
 	for _, err := range all.Errors() {
-		issue := schema.TypeIssue{Message: err.Message, Line: err.Location.Line(), Column: err.Location.Column() + 1}
-		if name, ok := undefinedField(err.Message); ok {
-			issue.Field = name
-			i := slices.IndexFunc(e.misses.found, func(m miss) bool { return m.field == name })
-			if i >= 0 {
-				issue.Nearest = nearest.Name(name, slices.Values(e.fieldsOf(e.misses.found[i].typ)))
-			}
-		}
-		out = append(out, issue)
+		out = append(out, e.issue(err))
 	}
 	return out
+}
+
+// issue converts an error of CEL.
+func (e *expressions) issue(err *cel.Error) schema.TypeIssue {
+	issue := schema.TypeIssue{Message: err.Message, Line: err.Location.Line(), Column: err.Location.Column() + 1}
+	if name, ok := undefinedField(err.Message); ok {
+		issue.Field = name
+		i := slices.IndexFunc(e.misses.found, func(m miss) bool { return m.field == name })
+		if i >= 0 {
+			issue.Nearest = nearest.Name(name, slices.Values(e.fieldsOf(e.misses.found[i].typ)))
+		}
+	}
+	return issue
 }
 
 // undefinedField returns the field that an error of CEL is about.
