@@ -16,6 +16,8 @@ type ExpressionTypes struct {
 	// be empty.
 	Kind     runtimeschema.GroupVersionKind
 	Resource runtimeschema.GroupVersionResource
+	// Operation is that of all requests, such as CREATE, or empty if they differ.
+	Operation string
 	// Object is the schema of object and oldObject. If it is nil, these can be anything.
 	Object *Structural
 	// HasParams is set if there are params, and ParamKind is their kind. Params is their schema.

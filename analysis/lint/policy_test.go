@@ -210,6 +210,16 @@ spec: {policyName: m, paramRef: {name: limits, namespace: default}}`
 		{"policy-type", "a test of a field that another kind has", policy(`{apiGroups: [example.com], apiVersions: ["*"], operations: [CREATE], resources: [shirts]}`, validation("has(object.spec.color)")) + "\n---\n" + shirts, nil, nil},
 		{"policy-type", "a test of a field that is like none", policy(deployments, validation("!has(object.spec.jobTemplate) && !has(object.spec.template.spec.userNamespaces)")), nil, nil},
 		{"policy-type", "a test of a field that an unknown kind may have", policy(deployments+", "+rule("other.org", "v1", "things"), validation("!has(object.spec.replica)")), nil, nil},
+		{"policy-type", "oldObject of a CREATE request", policy(workloads, validation("object.spec.selector == oldObject.spec.selector")),
+			[]string{"warning spec.validations[0].expression"}, []string{"for apps/v1 DaemonSet, apps/v1 Deployment: oldObject is null in CREATE requests", "column 34 "}},
+		{"policy-type", "object of a DELETE request", policy(`{apiGroups: [apps], apiVersions: [v1], operations: [DELETE], resources: [deployments]}`, validation("object.spec.replicas == 0")),
+			[]string{"warning spec.validations[0].expression"}, []string{"object is null in DELETE requests"}},
+		{"policy-type", "oldObject in a variable", policy(deployments, "  variables: [{name: old, expression: oldObject.spec.replicas}]\n"+validation("variables.old == 1")),
+			[]string{"warning spec.validations[0].expression"}, []string{"variables.old reads a field, but oldObject is null in CREATE requests"}},
+		{"policy-type", "oldObject with a guard", policy(deployments, "  variables: [{name: old, expression: oldObject.spec.replicas}]\n"+
+			validation("(oldObject == null || oldObject.spec.replicas == 1 || variables.old == 1) && (null != oldObject ? oldObject.spec.paused : true) && (!has(oldObject.spec) || oldObject.spec.paused) && (request.operation != 'UPDATE' || oldObject.spec.paused) && oldObject.?spec.paused.orValue(true)")), nil, nil},
+		{"policy-type", "oldObject of other requests", policy(`{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}`, validation("object.spec.selector == oldObject.spec.selector")), nil, nil},
+		{"policy-type", "oldObject of other rules", policy(deployments+`, {apiGroups: ["*"], apiVersions: [v1], operations: [DELETE], resources: ["*"]}`, validation("oldObject.spec.paused")), nil, nil},
 		{"policy-type", "reported as invalid", policy(deployments, validation("object.spec.replicas < 1 && request.naem == ''")), nil, nil},
 
 		{"policy-type-status", "guarded", policy(`{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments, daemonsets]}`,

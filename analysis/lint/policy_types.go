@@ -28,6 +28,8 @@ type typedKind struct {
 	kind     runtimeschema.GroupVersionKind
 	resource runtimeschema.GroupVersionResource
 	schema   *schema.Structural
+	// operation is that of all requests for the kind, or empty.
+	operation string
 }
 
 func (k typedKind) String() string {
@@ -35,8 +37,8 @@ func (k typedKind) String() string {
 	return apiVersion + " " + kind
 }
 
-// typedKinds returns the kinds of matches, in order, each once. Kinds without a schema are left out.
-func typedKinds(all []*endpointMatch) (out []typedKind) {
+// typedKinds returns the kinds of some of the matches, in order, each once. Kinds without a schema are left out.
+func typedKinds(all []*endpointMatch, found *matches) (out []typedKind) {
 	seen := map[runtimeschema.GroupVersionKind]bool{}
 	for _, m := range all {
 		if seen[m.kind] || m.kind.Kind == "" {
@@ -47,13 +49,29 @@ func typedKinds(all []*endpointMatch) (out []typedKind) {
 			break
 		}
 		if s := m.schema(); s != nil {
-			out = append(out, typedKind{m.kind, m.GroupVersionResource, s})
+			out = append(out, typedKind{m.kind, m.GroupVersionResource, s, operationOf(m.kind, found)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b typedKind) int {
 		return cmp.Or(cmp.Compare(a.kind.Group, b.kind.Group), cmp.Compare(a.kind.Version, b.kind.Version), cmp.Compare(a.kind.Kind, b.kind.Kind))
 	})
 	return out
+}
+
+// operationOf returns the operation of all requests for a kind, or "" if there are several.
+func operationOf(kind runtimeschema.GroupVersionKind, found *matches) (only string) {
+	for _, m := range found.all() {
+		if m.kind != kind {
+			continue
+		}
+		for op := range m.operations {
+			if only != "" && only != string(op) {
+				return ""
+			}
+			only = string(op)
+		}
+	}
+	return only
 }
 
 // countKinds returns the number of the kinds of matches.
@@ -126,9 +144,9 @@ func (c *typeCheck) run(found *matches) {
 		return
 	}
 	if c.p.on[policyType] {
-		kinds := typedKinds(found.endpoints)
+		kinds := typedKinds(found.endpoints, found)
 		if len(kinds) == 0 && len(found.endpoints) == 0 && len(found.wild) > 0 {
-			c.wild(typedKinds(found.wild))
+			c.wild(typedKinds(found.wild, found))
 		} else {
 			c.complete = len(kinds) > 0 && !found.unknown && len(found.wild) == 0 && len(kinds) == countKinds(found.endpoints)
 			if len(kinds) == 0 {
@@ -138,7 +156,7 @@ func (c *typeCheck) run(found *matches) {
 		}
 	}
 	if c.p.on[policyTypeStatus] && c.p.kind == validatingPolicy {
-		c.report(policyTypeStatus, analysis.Info, c.failures(typedKinds(found.endpoints), true))
+		c.report(policyTypeStatus, analysis.Info, c.failures(typedKinds(found.endpoints, found), true))
 	}
 }
 
@@ -169,7 +187,7 @@ func (c *typeCheck) failures(kinds []typedKind, published bool) (out []*failure)
 	var tests fieldTests
 	for _, k := range kinds {
 		t := c.types
-		t.Kind, t.Resource, t.Object, t.Published = k.kind, k.resource, k.schema, published
+		t.Kind, t.Resource, t.Object, t.Operation, t.Published = k.kind, k.resource, k.schema, k.operation, published
 		checker, err := c.linter.Types.Expressions(t)
 		if err != nil {
 			return out

@@ -41,7 +41,10 @@ func (r *rewriter) simplify(e ast.Expr) {
 	case ast.SelectKind:
 		s := e.AsSelect()
 		if r.simplify(s.Operand()); s.IsTestOnly() {
-			if r.isRequired(qualifiedName(s.Operand()), s.FieldName()) {
+			switch path := qualifiedName(s.Operand()); {
+			case r.isNull(s.Operand()):
+				e.SetKindCase(r.new().NewLiteral(e.ID(), types.False))
+			case r.isRequired(path, s.FieldName()):
 				e.SetKindCase(r.new().NewLiteral(e.ID(), types.True))
 			}
 			return
@@ -143,7 +146,7 @@ func (r *rewriter) substitute(e ast.Expr, variable string, value types.String) {
 // object.spec. Objects that are not validated yet may lack any.
 func (r *rewriter) isRequired(path, field string) bool {
 	variable, path, _ := strings.Cut(path, ".")
-	if variable != "object" && variable != "oldObject" || r.Object == nil || r.Mutating {
+	if variable != "object" && variable != "oldObject" || variable == r.null || r.Object == nil || r.Mutating {
 		return false
 	}
 	s := r.Object
@@ -203,6 +206,8 @@ func (r *rewriter) fold(e ast.Expr, c ast.CallExpr) {
 		b, also := literal[types.String](args[1])
 		if ok && also {
 			set((a == b) == (c.FunctionName() == operators.Equals))
+		} else if (r.isNull(args[0]) || r.isNull(args[1])) && hasNull(args) {
+			set(c.FunctionName() == operators.Equals)
 		}
 	case operators.In:
 		value, ok := literal[types.String](args[0])
@@ -423,6 +428,39 @@ func (r *rewriter) moved(e ast.Expr) ast.Expr {
 		return f.NewStruct(id, s.TypeName(), s.Fields())
 	}
 	return nil
+}
+
+// isNull reports whether an expression is the variable that is null in all requests.
+func (r *rewriter) isNull(e ast.Expr) bool {
+	return r.null != "" && e.Kind() == ast.IdentKind && e.AsIdent() == r.null
+}
+
+// nullFields returns where fields of the variable are read that is null in all requests.
+func (r *rewriter) nullFields() (issues []schema.TypeIssue) {
+	if r.null == "" {
+		return nil
+	}
+	hidden := false
+	ast.PostOrderVisit(r.ast.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.ComprehensionKind:
+			c := e.AsComprehension()
+			hidden = hidden || hides(c.IterVar()) || hides(c.IterVar2()) || hides(c.AccuVar())
+		case ast.SelectKind:
+			message := r.null + " is null in " + r.Operation + " requests"
+			if variable, ok := strings.CutPrefix(qualifiedName(e), "variables."); ok && r.failing[variable] {
+				message = "variables." + variable + " reads a field, but " + message
+			} else if e.AsSelect().IsTestOnly() || !r.isNull(e.AsSelect().Operand()) {
+				return
+			}
+			at := r.ast.SourceInfo().GetStartLocation(e.ID())
+			issues = append(issues, schema.TypeIssue{Line: at.Line(), Column: at.Column() + 1, Message: message})
+		}
+	}))
+	if hidden {
+		return nil
+	}
+	return issues
 }
 
 // constructed returns the fields of apply configurations that the schema does not have.

@@ -74,6 +74,11 @@ func (c *Checker) Expressions(t schema.ExpressionTypes) (schema.ExpressionChecke
 		variables:       apiservercel.NewObjectType(variablesType, map[string]*apiservercel.DeclField{}),
 		constants:       map[string]string{},
 		known:           map[string]types.Bool{},
+		failing:         map[string]bool{},
+	}
+	if !t.Published && t.Operation != "" {
+		e.constants["request.operation"] = t.Operation
+		e.null = map[string]string{"CREATE": "oldObject", "DELETE": "object"}[t.Operation]
 	}
 	if !t.Published && t.Kind.Kind != "" {
 		apiVersion, kind := t.Kind.ToAPIVersionAndKind()
@@ -147,16 +152,21 @@ type expressions struct {
 	// constants are the values of fields that the kind decides.
 	constants map[string]string
 	// known are the variables that are constant.
-	known  map[string]types.Bool
-	misses *misses
+	known map[string]types.Bool
+	// null is the variable that is null in all requests, if there is one. failing are the variables
+	// of the policy that read a field of it. They are evaluated where they are used.
+	null    string
+	failing map[string]bool
+	misses  *misses
 }
 
 // Declare implements [schema.ExpressionChecker].
 func (e *expressions) Declare(name, expression string) schema.TypedExpression {
-	out, typ, constant := e.check(expression)
+	out, typ, constant, nullFields := e.check(expression)
 	if constant != nil {
 		e.known[name] = *constant
 	}
+	e.failing[name] = len(nullFields) > 0
 	e.variables.Fields[name] = apiservercel.NewDeclField(name, e.variable(typ), true, nil, nil)
 	return out
 }
@@ -188,7 +198,10 @@ func (e *expressions) variable(t *cel.Type) *apiservercel.DeclType {
 
 // Check implements [schema.ExpressionChecker].
 func (e *expressions) Check(expression string) schema.TypedExpression {
-	out, _, _ := e.check(expression)
+	out, _, _, nullFields := e.check(expression)
+	if len(out.Issues) == 0 {
+		out.Issues = nullFields
+	}
 	return out
 }
 
@@ -196,12 +209,13 @@ func (e *expressions) Check(expression string) schema.TypedExpression {
 // removed from it.
 const maxRounds = 20
 
-// check checks an expression. It returns its type, if it has one, and its value if it is constant.
-func (e *expressions) check(expression string) (out schema.TypedExpression, typ *cel.Type, constant *types.Bool) {
+// check checks an expression. It returns its type, if it has one, its value if it is constant, and
+// where it reads fields of null.
+func (e *expressions) check(expression string) (out schema.TypedExpression, typ *cel.Type, constant *types.Bool, nullFields []schema.TypeIssue) {
 	parsed, issues := e.env.Parse(expression)
 	if issues.Err() != nil {
 		out.Issues = e.issues(issues)
-		return out, nil, nil
+		return out, nil, nil, nil
 	}
 	r := &rewriter{expressions: e, ast: parsed.NativeRep(), wrapped: map[int64]bool{}}
 	for round := 0; ; round++ {
@@ -226,7 +240,7 @@ func (e *expressions) check(expression string) (out schema.TypedExpression, typ 
 	if e.Mutating && !e.Published {
 		out.Issues = append(out.Issues, r.constructed()...)
 	}
-	return out, typ, constant
+	return out, typ, constant, r.nullFields()
 }
 
 // issues converts the errors of CEL.
