@@ -238,6 +238,9 @@ func (c *comparison) compare(t *testing.T, e *policies.Evaluator, w write, objec
 		t.Errorf("%v (%v)", err, live)
 		return
 	}
+	if text := inconsistent(result); text != "" {
+		t.Error(text)
+	}
 	message, _ := live.object["message"].(string)
 	if live.code < 300 {
 		message = ""

@@ -202,17 +202,12 @@ func (e *Evaluator) read(ctx context.Context) (problems []Problem, err error) {
 	}
 	first := map[string]int{}
 	var validatingBindings, mutatingBindings []*decoded
-	slices.SortStableFunc(all, func(a, b *decoded) int {
-		if a.object == nil || b.object == nil {
-			return 0
-		}
-		return strings.Compare(a.object.GetName(), b.object.GetName())
-	})
-	for _, d := range all {
+	all = slices.DeleteFunc(all, func(d *decoded) bool {
 		problems = append(problems, d.problems...)
-		if d.object == nil || len(d.problems) > 0 {
-			continue
-		}
+		return d.object == nil || len(d.problems) > 0
+	})
+	slices.SortStableFunc(all, func(a, b *decoded) int { return strings.Compare(a.object.GetName(), b.object.GetName()) })
+	for _, d := range all {
 		key := d.kind + "/" + d.object.GetName()
 		if other, ok := first[key]; ok {
 			if !e.same(d.index, other) {

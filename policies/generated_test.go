@@ -216,6 +216,9 @@ func (c *generatedRun) stored(obj schema.Object) schema.Object {
 
 // difference returns how the answer of the server differs.
 func (c *generatedRun) difference(live answer, result *policies.Result) string {
+	if text := inconsistent(result); text != "" {
+		return text
+	}
 	message, _ := live.object["message"].(string)
 	switch {
 	case live.code < 300 && result.Rejected != nil:

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -57,8 +59,12 @@ func (a *attributes) AddAnnotationWithLevel(key, value string, _ auditinternal.L
 	return a.AddAnnotation(key, value)
 }
 
-// AddWarning implements the recorder of warnings for the client.
-func (r *record) AddWarning(_, text string) { r.result.Warnings = append(r.result.Warnings, text) }
+// AddWarning implements the recorder of warnings for the client, which gets each of them once.
+func (r *record) AddWarning(_, text string) {
+	if text != "" && !slices.Contains(r.result.Warnings, text) {
+		r.result.Warnings = append(r.result.Warnings, text)
+	}
+}
 
 type recordKey struct{}
 
@@ -105,6 +111,9 @@ func (v *recordedValidator) Validate(ctx context.Context, resource runtimeschema
 		rec.unjudged(Unjudged{Policy: v.policy.place(""), Name: v.policy.Name, Binding: rec.binding})
 		return validating.ValidateResult{}
 	}
+	// An error that is about no validation, such as that of a match condition, is the only result.
+	// Annotations are made after the validations, possibly none.
+	evaluated := result.AuditAnnotations != nil
 	binding := v.bindings[rec.binding]
 	add := func(pointer, expression, message string, action Action, failed bool) {
 		rec.result.Decisions = append(rec.result.Decisions, Decision{Policy: v.policy.place(pointer), Name: v.policy.Name,
@@ -115,9 +124,8 @@ func (v *recordedValidator) Validate(ctx context.Context, resource runtimeschema
 		if d.Action != validating.ActionDeny || binding == nil {
 			continue
 		}
-		// An error that is about no validation, such as that of a match condition, is the only one.
 		pointer, expression := "", ""
-		if len(result.Decisions) == len(v.policy.Spec.Validations) {
+		if evaluated {
 			pointer, expression = fmt.Sprintf("/spec/validations/%d/expression", i), v.policy.Spec.Validations[i].Expression
 		}
 		for _, action := range binding.Spec.ValidationActions {
@@ -237,10 +245,11 @@ func (m recordedPatcher) Patch(ctx context.Context, r patch.Request, budget int6
 	}
 	place := m.policy.place(fmt.Sprintf("/spec/mutations/%d/%s/expression", m.index, kind))
 	if err != nil {
-		rec.result.Decisions = append(rec.result.Decisions, Decision{Policy: place, Name: m.policy.Name, Binding: m.binding,
-			Mutating: true, Action: Deny, Message: generic.PolicyError{Policy: mutating.NewMutatingAdmissionPolicyAccessor(m.policy.Policy),
-				Binding: namedBinding{name: m.binding}, Message: err}.Error(), Param: nameOf(params), Failed: true, Cost: rec.cost,
-			Expression: expression, Fields: m.policy.fields(expression)})
+		if message, ok := m.denial(err); ok {
+			rec.result.Decisions = append(rec.result.Decisions, Decision{Policy: place, Name: m.policy.Name, Binding: m.binding,
+				Mutating: true, Action: Deny, Message: message, Param: nameOf(params), Failed: true, Cost: rec.cost,
+				Expression: expression, Fields: m.policy.fields(expression)})
+		}
 		return nil, err
 	}
 	paths, differ := changed(before, after)
@@ -257,6 +266,20 @@ func (m recordedPatcher) Patch(ctx context.Context, r patch.Request, budget int6
 		rec.result.Mutations = append(rec.result.Mutations, done)
 	}
 	return after, nil
+}
+
+// denial returns the message of the API server about an error, and whether it rejects the request. The
+// failure policy does not apply to errors that have a status.
+func (m recordedPatcher) denial(err error) (message string, ok bool) {
+	var status *apierrors.StatusError
+	if errors.As(err, &status) {
+		return causesOf(status)[0], true
+	}
+	p := mutating.NewMutatingAdmissionPolicyAccessor(m.policy.Policy)
+	if failure := p.GetFailurePolicy(); failure != nil && *failure == admissionregistrationv1.Ignore {
+		return "", false
+	}
+	return generic.PolicyError{Policy: p, Binding: namedBinding{name: m.binding}, Message: err}.Error(), true
 }
 
 // namedBinding is a binding of which only the name is known.

@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -44,7 +46,9 @@ type Request struct {
 // User is a user who sends a request.
 type User struct {
 	Name, UID string
-	Groups    []string
+	// Groups are the groups of the user but for those that every user has. A service account without
+	// groups has those of service accounts.
+	Groups []string
 }
 
 // Administrator returns the user of requests that name none.
@@ -52,11 +56,19 @@ func Administrator() *User {
 	return &User{Name: "espalier-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 }
 
-// info returns the user for k8s.io/apiserver. Every user is authenticated.
+// info returns the user for k8s.io/apiserver, with the groups that the API server adds to those of a
+// user who is impersonated.
 func (u *User) info() user.Info {
-	groups := u.Groups
-	if !slices.Contains(groups, user.AllAuthenticated) {
-		groups = append(slices.Clip(groups), user.AllAuthenticated)
+	groups := slices.Clip(u.Groups)
+	if namespace, _, err := serviceaccount.SplitUsername(u.Name); err == nil && len(groups) == 0 {
+		groups = serviceaccount.MakeGroupNames(namespace)
+	}
+	all := user.AllAuthenticated
+	if u.Name == user.Anonymous {
+		all = user.AllUnauthenticated
+	}
+	if !slices.Contains(groups, all) && !slices.Contains(groups, user.AllUnauthenticated) {
+		groups = append(groups, all)
 	}
 	return &user.DefaultInfo{Name: u.Name, UID: u.UID, Groups: groups}
 }
@@ -131,14 +143,7 @@ func (e *Evaluator) reject(result *Result, s subject, err error) error {
 		return err
 	}
 	// The first denial has the message. What has none failed before an expression was evaluated.
-	causes := []string{result.Rejected.ErrStatus.Message}
-	if details := result.Rejected.ErrStatus.Details; details != nil && len(details.Causes) > 0 {
-		causes = causes[:0]
-		for _, c := range details.Causes {
-			causes = append(causes, c.Message)
-		}
-	}
-	for _, message := range causes {
+	for _, message := range causesOf(result.Rejected) {
 		known := slices.ContainsFunc(result.Decisions, func(d Decision) bool { return d.Action == Deny && d.Message == message }) ||
 			slices.ContainsFunc(result.Webhooks, func(w Webhook) bool { return w.Err != nil && w.Err.Error() == message })
 		if known {
@@ -151,6 +156,20 @@ func (e *Evaluator) reject(result *Result, s subject, err error) error {
 		result.Decisions = append(result.Decisions, d)
 	}
 	return nil
+}
+
+// causesOf returns the messages of an error, without the name of the object if there are such. There
+// is at least one.
+func causesOf(err *apierrors.StatusError) (messages []string) {
+	if details := err.ErrStatus.Details; details != nil {
+		for _, c := range details.Causes {
+			messages = append(messages, c.Message)
+		}
+	}
+	if len(messages) == 0 {
+		messages = []string{err.ErrStatus.Message}
+	}
+	return messages
 }
 
 // namedPolicy is a policy with its name.
