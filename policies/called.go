@@ -2,6 +2,7 @@ package policies
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -67,6 +68,8 @@ type versions struct {
 	admission.Attributes
 	o    admission.ObjectInterfaces
 	made map[runtimeschema.GroupVersionKind]*admission.VersionedAttributes
+	// unconverted is why the object could not be converted since it was set to nothing.
+	unconverted string
 }
 
 func (v *versions) VersionedAttribute(gvk runtimeschema.GroupVersionKind) (*admission.VersionedAttributes, error) {
@@ -74,8 +77,11 @@ func (v *versions) VersionedAttribute(gvk runtimeschema.GroupVersionKind) (*admi
 		return a, nil
 	}
 	a, err := admission.NewVersionedAttributes(v.Attributes, gvk, v.o)
-	if err == nil {
+	switch {
+	case err == nil:
 		v.made[gvk] = a
+	case errors.Is(err, errWebhook):
+		v.unconverted = needsConversion(gvk)
 	}
 	return a, err
 }
@@ -103,14 +109,18 @@ func (e *Evaluator) callWebhooks(ctx context.Context, r Request, s subject, rec 
 			if rules.IsExemptAdmissionConfigurationResource(a) {
 				return nil
 			}
-			v = &versions{a, s.interfaces(), map[runtimeschema.GroupVersionKind]*admission.VersionedAttributes{}}
+			v = &versions{Attributes: a, o: s.interfaces(), made: map[runtimeschema.GroupVersionKind]*admission.VersionedAttributes{}}
 		}
 		var q question
 		invocation, status := plugin.Base.ShouldCallHook(context.WithValue(ctx, questionKey{}, &q), w.accessor, v.Attributes, v.o, v)
 		place := w.place(fmt.Sprintf("/webhooks/%d", w.position))
 		switch {
-		case q.asked:
-			rec.unjudged(Unjudged{Policy: place, Name: w.configuration, Webhook: w.accessor.GetName(), Mutating: mutating})
+		case q.asked, v.unconverted != "":
+			reason := asksAuthorizer
+			if v.unconverted != "" {
+				reason, v.unconverted = v.unconverted, ""
+			}
+			rec.unjudged(Unjudged{Policy: place, Name: w.configuration, Webhook: w.accessor.GetName(), Mutating: mutating, Reason: reason})
 		case status != nil:
 			rec.result.Webhooks = append(slices.DeleteFunc(rec.result.Webhooks, func(w Webhook) bool { return !w.Mutating }),
 				Webhook{Place: place, Configuration: w.configuration, Name: w.accessor.GetName(), Mutating: mutating, Err: status})

@@ -56,6 +56,17 @@ func stored(v *crd.Version, obj schema.Object) (schema.Object, error) {
 
 var errWebhook = errors.New("a webhook converts between the versions, which cannot be called without a server")
 
+// needsConversion is why a policy or a webhook for another version is not judged.
+func needsConversion(gvk runtimeschema.GroupVersionKind) string {
+	return fmt.Sprintf("needs the object in %s, and a webhook converts it", gvk.GroupVersion())
+}
+
+// converts reports whether an object can be converted to a version without a server.
+func converts(s subject, gvk runtimeschema.GroupVersionKind) bool {
+	c, ok := s.(*customSubject)
+	return !ok || gvk == c.kind() || !convertsByWebhook(c.version.Definition())
+}
+
 func convertsByWebhook(d *crd.Definition) bool {
 	c := d.CRD().Spec.Conversion
 	return c != nil && c.Strategy != api.NoneConverter

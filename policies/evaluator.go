@@ -72,13 +72,15 @@ func (s source) place(pointer string) Place {
 	return Place{Object: s.index, Pointer: pointer, Path: jsonptr.Display(pointer)}
 }
 
-// fields returns the fields of the object that an expression reads, also through variables.
-func (s source) fields(expression string) (paths []string) {
+// reads returns the fields that an expression reads of a variable of the request, also through those
+// of the policy, and whether it uses the variable.
+func (s source) reads(expression, variable string) (paths []string, used bool) {
 	seen := map[string]bool{}
 	var follow func(string)
 	follow = func(expression string) {
 		read := rules.Fields(expression)
-		paths = append(paths, read["object"]...)
+		of, ok := read[variable]
+		paths, used = append(paths, of...), used || ok
 		for _, path := range read["variables"] {
 			name, _, _ := strings.Cut(path, ".")
 			if seen[name] {
@@ -92,7 +94,19 @@ func (s source) fields(expression string) (paths []string) {
 	}
 	follow(expression)
 	slices.Sort(paths)
-	return slices.Compact(paths)
+	return slices.Compact(paths), used
+}
+
+// fields returns the fields of the object that an expression reads.
+func (s source) fields(expression string) []string {
+	paths, _ := s.reads(expression, "object")
+	return paths
+}
+
+// asks reports whether an expression may ask the authorizer.
+func (s source) asks(expression string) bool {
+	_, used := s.reads(expression, "authorizer")
+	return used
 }
 
 type validatingPolicy struct {
@@ -405,8 +419,11 @@ func (e *Evaluator) namespacesMatter() bool {
 	}
 	reads := func(expressions ...string) bool {
 		return slices.ContainsFunc(expressions, func(x string) bool {
-			return strings.Contains(x, "namespaceObject") && len(rules.Fields(x)["namespaceObject"]) > 0 &&
-				!slices.Equal(rules.Fields(x)["namespaceObject"], []string{"metadata.name"})
+			if !strings.Contains(x, "namespaceObject") {
+				return false
+			}
+			paths, used := rules.Fields(x)["namespaceObject"]
+			return used && !slices.Equal(paths, []string{"metadata.name"})
 		})
 	}
 	common := func(m *admissionregistrationv1.MatchResources, vs []admissionregistrationv1.Variable, cs []admissionregistrationv1.MatchCondition) bool {
@@ -414,11 +431,19 @@ func (e *Evaluator) namespacesMatter() bool {
 			slices.ContainsFunc(cs, func(c admissionregistrationv1.MatchCondition) bool { return reads(c.Expression) })
 	}
 	for _, p := range e.validating {
+		if len(p.bindings) == 0 {
+			continue
+		}
 		if common(p.Spec.MatchConstraints, p.Spec.Variables, p.Spec.MatchConditions) {
 			return true
 		}
 		for _, v := range p.Spec.Validations {
 			if reads(v.Expression, v.MessageExpression) {
+				return true
+			}
+		}
+		for _, a := range p.Spec.AuditAnnotations {
+			if reads(a.ValueExpression) {
 				return true
 			}
 		}
@@ -429,6 +454,9 @@ func (e *Evaluator) namespacesMatter() bool {
 		}
 	}
 	for _, p := range e.mutating {
+		if len(p.bindings) == 0 {
+			continue
+		}
 		if common(p.Spec.MatchConstraints, p.Spec.Variables, p.Spec.MatchConditions) {
 			return true
 		}

@@ -1,5 +1,7 @@
 package policies_test
 
+import "strings"
+
 func pod(spec string) string {
 	return "{apiVersion: v1, kind: Pod, metadata: {name: pod, labels: {app: a}}, spec: " + spec + "}"
 }
@@ -65,6 +67,11 @@ func mutations() []example {
 			mutatingPolicy("a", gardens+`, reinvocationPolicy: Never, mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/spec/owner', value: (has(object.spec.tags) ? object.spec.tags.b : 'none')}]"}}]`, only) +
 				mutatingPolicy("b", gardens+`, reinvocationPolicy: Never, mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/spec/tags', value: {'b': 'later'}}]"}}]`, only),
 			[]write{{object: garden("v1", "{beds: 1}"), has: []string{`"owner":"none"`}}}},
+		{"policies that match what others have changed",
+			mutatingPolicy("a", strings.Replace(gardens, "{resourceRules", "{objectSelector: {matchLabels: {late: x}}, resourceRules", 1)+`, reinvocationPolicy: IfNeeded,
+				matchConditions: [{name: owned, expression: "object.spec.owner == 'ann'"}], mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/spec/beds', value: 3}]"}}]`, only) +
+				mutatingPolicy("b", gardens+`, reinvocationPolicy: Never, mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/metadata/labels', value: {'late': 'x'}}]"}}]`, only),
+			[]write{{object: garden("v1", "{beds: 1}"), denied: "no such key: owner"}}},
 		{"mutations that never settle",
 			mutatingPolicy("a", gardens+`, reinvocationPolicy: IfNeeded, mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{spec: Object.spec{count: object.spec.count + 1}}"}}]`, only) +
 				mutatingPolicy("b", gardens+`, reinvocationPolicy: IfNeeded, mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{spec: Object.spec{count: object.spec.count + 10}}"}}]`, only),

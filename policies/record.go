@@ -107,13 +107,21 @@ func (v *recordedValidator) Validate(ctx context.Context, resource runtimeschema
 	var q question
 	rec.cost = 0
 	result := v.policy.compiled().Validate(ctx, resource, a, params, namespace, budget, &q)
-	if q.asked {
-		rec.unjudged(Unjudged{Policy: v.policy.place(""), Name: v.policy.Name, Binding: rec.binding})
-		return validating.ValidateResult{}
-	}
 	// An error that is about no validation, such as that of a match condition, is the only result.
 	// Annotations are made after the validations, possibly none.
 	evaluated := result.AuditAnnotations != nil
+	if q.asked {
+		rec.unjudged(Unjudged{Policy: v.policy.place(""), Name: v.policy.Name, Binding: rec.binding, Reason: asksAuthorizer})
+		if !evaluated || slices.ContainsFunc(v.policy.Spec.MatchConditions, func(c admissionregistrationv1.MatchCondition) bool { return v.policy.asks(c.Expression) }) {
+			return validating.ValidateResult{}
+		}
+		// What does not ask the authorizer is certain.
+		for i := range result.Decisions {
+			if v.policy.asks(v.policy.Spec.Validations[i].Expression) {
+				result.Decisions[i] = validating.PolicyDecision{Action: validating.ActionAdmit}
+			}
+		}
+	}
 	binding := v.bindings[rec.binding]
 	add := func(pointer, expression, message string, action Action, failed bool) {
 		rec.result.Decisions = append(rec.result.Decisions, Decision{Policy: v.policy.place(pointer), Name: v.policy.Name,
@@ -200,7 +208,10 @@ func (m recordedMatcher) Match(ctx context.Context, a *admission.VersionedAttrib
 	return result
 }
 
-// unjudged records something that asks the authorizer. Policies may be applied twice.
+// asksAuthorizer is why an expression is not judged.
+const asksAuthorizer = "asks the authorizer"
+
+// unjudged records something that cannot be judged. Policies may be applied twice.
 func (r *record) unjudged(u Unjudged) {
 	if !slices.Contains(r.result.Unjudged, u) {
 		r.result.Unjudged = append(r.result.Unjudged, u)
@@ -209,7 +220,7 @@ func (r *record) unjudged(u Unjudged) {
 
 // unjudged returns the policy as one that asks the authorizer.
 func (p *mutatingPolicy) unjudged(binding string) Unjudged {
-	return Unjudged{Policy: p.place(""), Name: p.Name, Binding: binding, Mutating: true}
+	return Unjudged{Policy: p.place(""), Name: p.Name, Binding: binding, Mutating: true, Reason: asksAuthorizer}
 }
 
 // recordedPatcher applies one mutation of a policy.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
@@ -258,20 +259,31 @@ func (e *Evaluator) mutate(ctx context.Context, r Request, s subject, rec *recor
 		return nil
 	}
 	a, o := e.attributes(r, s, rec), s.interfaces()
-	var hooks []mutating.PolicyHook
-	for _, p := range e.mutating {
-		if len(p.bindings) == 0 {
-			continue
+	// What a policy has changed may match others when the policies are applied again.
+	apply := func() error {
+		var hooks []mutating.PolicyHook
+		for _, p := range e.mutating {
+			if len(p.bindings) == 0 {
+				continue
+			}
+			// What does not match is not compiled.
+			matches, _, gvk, err := e.policyMatcher.DefinitionMatches(a, o, mutating.NewMutatingAdmissionPolicyAccessor(p.Policy))
+			switch {
+			case err == nil && !matches:
+			case err == nil && !converts(s, gvk):
+				for _, b := range p.bindings {
+					e.unconverted(a, o, rec, mutating.NewMutatingAdmissionPolicyBindingAccessor(b),
+						Unjudged{Policy: p.place(""), Name: p.Name, Mutating: true, Reason: needsConversion(gvk)})
+				}
+			default:
+				hooks = append(hooks, p.hooks()...)
+			}
 		}
-		// What does not match is not compiled.
-		if matches, _, _, err := e.policyMatcher.DefinitionMatches(a, o, mutating.NewMutatingAdmissionPolicyAccessor(p.Policy)); matches || err != nil {
-			hooks = append(hooks, p.hooks()...)
+		if len(hooks) == 0 {
+			return nil
 		}
+		return e.mutatingDispatch.Dispatch(ctx, a, o, hooks)
 	}
-	if len(hooks) == 0 {
-		return nil
-	}
-	apply := func() error { return e.mutatingDispatch.Dispatch(ctx, a, o, hooks) }
 	err := apply()
 	if again := a.GetReinvocationContext(); err == nil && again.ShouldReinvoke() {
 		again.SetIsReinvoke()
@@ -315,14 +327,35 @@ func (e *Evaluator) settle(ctx context.Context, r Request, rec *record) {
 
 // validate evaluates the validating policies.
 func (e *Evaluator) validate(ctx context.Context, r Request, s subject, rec *record) error {
+	a, o := e.attributes(r, s, rec), s.interfaces()
 	var hooks []validating.PolicyHook
 	for _, p := range e.validating {
-		if len(p.bindings) > 0 {
-			hooks = append(hooks, p.hook)
+		if len(p.bindings) == 0 {
+			continue
 		}
+		if c, ok := s.(*customSubject); ok && convertsByWebhook(c.version.Definition()) {
+			matches, _, gvk, err := e.policyMatcher.DefinitionMatches(a, o, validating.NewValidatingAdmissionPolicyAccessor(p.Policy))
+			if err == nil && matches && !converts(s, gvk) {
+				for _, b := range p.bindings {
+					e.unconverted(a, o, rec, validating.NewValidatingAdmissionPolicyBindingAccessor(b),
+						Unjudged{Policy: p.place(""), Name: p.Name, Reason: needsConversion(gvk)})
+				}
+				continue
+			}
+		}
+		hooks = append(hooks, p.hook)
 	}
 	if len(hooks) == 0 {
 		return nil
 	}
-	return e.validatingDispatch.Dispatch(ctx, e.attributes(r, s, rec), s.interfaces(), hooks)
+	return e.validatingDispatch.Dispatch(ctx, a, o, hooks)
+}
+
+// unconverted records a policy that needs the object in a version to which it cannot be converted, if
+// the binding matches.
+func (e *Evaluator) unconverted(a admission.Attributes, o admission.ObjectInterfaces, rec *record, b generic.BindingAccessor, u Unjudged) {
+	if matches, err := e.policyMatcher.BindingMatches(a, o, b); matches || err != nil {
+		u.Binding = b.GetName()
+		rec.unjudged(u)
+	}
 }

@@ -105,11 +105,13 @@ type Mutation struct {
 	Again bool
 }
 
-// Unjudged is an expression that cannot be evaluated without a server: it asks the authorizer.
+// Unjudged is a policy or a webhook that cannot be evaluated without a server.
 type Unjudged struct {
 	Policy        Place
 	Name, Binding string
 	Mutating      bool
+	// Reason is why, such as "asks the authorizer".
+	Reason string
 	// Webhook is set if it is a match condition of a webhook, whose configuration is Name.
 	Webhook string
 }
@@ -148,7 +150,8 @@ type Result struct {
 	// add to the audit log.
 	Warnings    []string
 	Annotations map[string]string
-	// Unjudged are policies and webhooks whose verdict is unknown.
+	// Unjudged are policies and webhooks whose verdict is unknown. Those validations of the policies
+	// that are certain to fail are among the decisions.
 	Unjudged []Unjudged
 	// Webhooks are the webhooks that are called. What they do is not known.
 	Webhooks []Webhook
