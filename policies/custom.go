@@ -79,13 +79,15 @@ type customSubject struct {
 	obj, was *unstructured.Unstructured
 	status   bool
 	given    schema.Object
+	// equivalents returns the versions of a CRD that policies may match interchangeably.
+	equivalents func(*crd.Definition) runtime.EquivalentResourceMapper
 	// changed is set when a policy has changed the object, and err if the result is malformed.
 	changed bool
 	err     error
 }
 
 // newCustom decodes a request for a custom resource.
-func newCustom(d *crd.Definition, gvk runtimeschema.GroupVersionKind, r Request) (*customSubject, error) {
+func (e *Evaluator) newCustom(d *crd.Definition, gvk runtimeschema.GroupVersionKind, r Request) (*customSubject, error) {
 	v := d.Version(gvk.Version)
 	if v == nil || !v.Served() {
 		return nil, fmt.Errorf("%s does not serve version %q", d.Name(), gvk.Version)
@@ -94,7 +96,7 @@ func newCustom(d *crd.Definition, gvk runtimeschema.GroupVersionKind, r Request)
 	if err != nil {
 		return nil, err
 	}
-	s := &customSubject{version: v, program: p, status: r.Subresource != ""}
+	s := &customSubject{version: v, program: p, status: r.Subresource != "", equivalents: e.equivalentsOf}
 	if s.status && (r.Subresource != "status" || !v.HasStatus() || r.Old == nil) {
 		return nil, fmt.Errorf("version %s of %s has no subresource %q to update", v.Name(), d.Name(), r.Subresource)
 	}
@@ -209,7 +211,7 @@ func (i customInterfaces) GetObjectTyper() runtime.ObjectTyper         { return 
 func (i customInterfaces) GetObjectDefaulter() runtime.ObjectDefaulter { return i }
 func (i customInterfaces) GetObjectConvertor() runtime.ObjectConvertor { return i }
 func (i customInterfaces) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper {
-	return CustomEquivalents(i.version.Definition())
+	return i.equivalents(i.version.Definition())
 }
 
 // New implements [runtime.ObjectCreater].

@@ -5,7 +5,7 @@
 // from its store; see package server/admission. An [Evaluator] has them in memory, from files, and
 // needs no server:
 //
-//	e, problems := policies.New(ctx, policies.Config{Objects: objects})
+//	e, problems, err := policies.New(ctx, policies.Config{Objects: objects})
 //	result, err := e.Evaluate(ctx, policies.Request{Object: deployment})
 //
 // Both use the same code to compile policies, to find their bindings, parameters and namespaces, and

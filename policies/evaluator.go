@@ -55,8 +55,8 @@ type Evaluator struct {
 	mutatingDispatch   generic.Dispatcher[mutating.PolicyHook]
 	// mutatingWebhooks and validatingWebhooks decide which webhooks are called.
 	mutatingWebhooks, validatingWebhooks func() (*Webhooks, error)
-	// merged has the types of CRDs.
-	merged sync.Map
+	// merged has the types of CRDs, and equivalents their versions.
+	merged, equivalents sync.Map
 	// readsNamespaces is set if labels or annotations of namespaces matter.
 	readsNamespaces bool
 }
@@ -176,6 +176,15 @@ func (e *Evaluator) customTypes(s subject) managedfields.TypeConverter {
 	}
 	known, _ := e.merged.LoadOrStore(d, fields.NewTypes(d))
 	return known.(managedfields.TypeConverter)
+}
+
+// equivalentsOf returns the versions of a CRD, which policies may match interchangeably.
+func (e *Evaluator) equivalentsOf(d *crd.Definition) apiruntime.EquivalentResourceMapper {
+	known, ok := e.equivalents.Load(d)
+	if !ok {
+		known, _ = e.equivalents.LoadOrStore(d, CustomEquivalents(d))
+	}
+	return known.(apiruntime.EquivalentResourceMapper)
 }
 
 // types returns the types that mutating policies merge by.

@@ -224,7 +224,7 @@ func (e *Evaluator) subject(r *Request) (subject, error) {
 		d = e.config.Definition(gvk)
 	}
 	if d != nil {
-		return newCustom(d, gvk, *r)
+		return e.newCustom(d, gvk, *r)
 	}
 	if kinds.ByKind(gvk) == nil {
 		return nil, fmt.Errorf("there is no kind %s", gvk)

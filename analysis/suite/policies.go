@@ -46,7 +46,7 @@ type PolicyResult struct {
 	Denials []Denial
 	// Warnings are the messages that the client gets.
 	Warnings []string
-	// Unjudged names policies that cannot be evaluated without a cluster.
+	// Unjudged names policies that cannot be evaluated without a cluster, and says why.
 	Unjudged []string
 }
 
@@ -130,7 +130,7 @@ func (c *Case) comparePolicies(p *PolicyResult) (findings []analysis.Finding) {
 		p = &PolicyResult{}
 	}
 	if len(p.Unjudged) > 0 {
-		findings = append(findings, failure(c, c.Pointer, "policies ask the authorizer: what they do is not known without a cluster", p.Unjudged...))
+		findings = append(findings, failure(c, c.Pointer, "what policies do is not known without a cluster", p.Unjudged...))
 	}
 	if c.hasWarnings {
 		findings = append(findings, c.compareWarnings(p.Warnings)...)

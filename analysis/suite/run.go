@@ -33,8 +33,8 @@ func (r *Runner) Run(ctx context.Context, c *Case) []analysis.Finding {
 	case c.rejected && len(rejections) == 0:
 		lines := expectedLines(c)
 		if policy != nil {
-			for _, name := range policy.Unjudged {
-				lines = append(lines, name+" asks the authorizer: what it does is not known without a cluster")
+			for _, why := range policy.Unjudged {
+				lines = append(lines, why+": what it does is not known without a cluster")
 			}
 		}
 		return []analysis.Finding{failure(c, c.Pointer, "accepted, but it should be rejected", lines...)}

@@ -53,7 +53,8 @@ func policyRules() []analysis.Rule {
 		{ID: rulePolicyChanged, Severity: analysis.Info, Summary: "A mutating admission policy changes the object."},
 		{ID: rulePolicyUnsettled, Severity: analysis.Warning, Summary: "Mutating admission policies change their own result.",
 			Help: "The API server applies a policy twice at most. Add a match condition that is false if there is nothing to change."},
-		{ID: rulePolicyUnjudged, Severity: analysis.Warning, Summary: "An expression asks the authorizer, so it is not evaluated."},
+		{ID: rulePolicyUnjudged, Severity: analysis.Warning, Summary: "What admission policies do to the object is not known without a cluster.",
+			Help: "An expression asks the authorizer, a webhook converts the object to the version of the policy, or the object cannot be decoded."},
 		{ID: rulePolicyNamespace, Severity: analysis.Warning, Summary: "Policies depend on the labels of a namespace that is not in the input.",
 			Help: "Add the Namespace to --policies."},
 		{ID: rulePolicyWebhook, Severity: analysis.Info, Summary: "The API server calls a webhook, and what it does is not known."},
@@ -113,10 +114,8 @@ type policySet struct {
 	items     []*input.Item
 	user      *policies.User
 
-	// mu guards items, whose documents are not safe for concurrent use, and told, which has the
-	// namespaces that were reported.
-	mu   sync.Mutex
-	told map[string]bool
+	// mu guards items, whose documents are not safe for concurrent use.
+	mu sync.Mutex
 }
 
 // loadPolicies reads the policies, and the parameters and namespaces among the objects.
@@ -190,7 +189,7 @@ func (a *app) newPolicySet(ctx context.Context, items []*input.Item, find func(r
 	if a.silence != nil {
 		a.silence()
 	}
-	s := &policySet{items: items, told: map[string]bool{}}
+	s := &policySet{items: items}
 	config := policies.Config{Definition: func(gvk runtimeschema.GroupVersionKind) *crd.Definition {
 		if kinds.ByKind(gvk) != nil {
 			return nil
@@ -342,7 +341,7 @@ func (s *policySet) findings(it *input.Item, r *policies.Result) (findings []ana
 		findings = append(findings, s.mutation(rulePolicyChanged, analysis.Info, m, "changes"))
 	}
 	for _, m := range r.Unsettled {
-		findings = append(findings, s.mutation(rulePolicyUnsettled, analysis.Warning, m, "changes its own result, and is applied twice at most: it changes"))
+		findings = append(findings, s.mutation(rulePolicyUnsettled, analysis.Warning, m, "changes its own result: applied again, it changes"))
 	}
 	for _, u := range r.Unjudged {
 		name := fmt.Sprintf("%s '%s' with binding '%s'", policyKind(u.Mutating), u.Name, u.Binding)
@@ -350,7 +349,7 @@ func (s *policySet) findings(it *input.Item, r *policies.Result) (findings []ana
 			name = fmt.Sprintf("webhook '%s' of '%s'", u.Webhook, u.Name)
 		}
 		findings = append(findings, analysis.Finding{Rule: rulePolicyUnjudged, Severity: analysis.Warning, Policy: s.location(u.Policy),
-			Message: name + " asks the authorizer: what it does is not known without a cluster"})
+			Message: name + " " + u.Reason + ": what it does is not known without a cluster"})
 	}
 	for _, w := range r.Webhooks {
 		f := analysis.Finding{Rule: rulePolicyWebhook, Severity: analysis.Info, Policy: s.location(w.Place),
@@ -360,20 +359,12 @@ func (s *policySet) findings(it *input.Item, r *policies.Result) (findings []ana
 		}
 		findings = append(findings, f)
 	}
-	if ns := r.AssumedNamespace; ns != "" && s.first(ns) {
+	// The reporter drops repeats: objects are validated concurrently, but reported in order.
+	if ns := r.AssumedNamespace; ns != "" {
 		findings = append(findings, analysis.Finding{Rule: rulePolicyNamespace, Severity: analysis.Warning, Path: "metadata.namespace", Pointer: "/metadata/namespace",
 			Message: fmt.Sprintf("policies depend on namespace %q, which is not in the input: it is assumed to have no labels but its name", ns)})
 	}
 	return findings
-}
-
-// first reports whether a namespace has not been reported yet.
-func (s *policySet) first(namespace string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	told := s.told[namespace]
-	s.told[namespace] = true
-	return !told
 }
 
 func policyKind(mutating bool) string {
@@ -466,7 +457,7 @@ func (s *policySet) Admit(ctx context.Context, r suite.PolicyRequest) (*suite.Po
 		}
 	}
 	for _, u := range result.Unjudged {
-		out.Unjudged = append(out.Unjudged, fmt.Sprintf("%s '%s'", policyKind(u.Mutating), u.Name))
+		out.Unjudged = append(out.Unjudged, fmt.Sprintf("%s '%s' %s", policyKind(u.Mutating), u.Name, u.Reason))
 	}
 	return out, nil
 }

@@ -123,7 +123,8 @@ an object before it is validated, and validating policies may deny it after that
     - {rule: replicas, message: at most 5 replicas, path: spec.replicas}
 
 An object that is invalid without policies is rejected for that, and validating policies are not
-asked about it. A policy that asks the authorizer fails the case.
+asked about it. A policy that asks the authorizer, or that needs a version to which a webhook
+converts the object, fails the case.
 
 Suites in the format of OpenShift's api repository (crdName, and tests with onCreate and
 onUpdate) also run, always with kubernetes semantics.

@@ -103,11 +103,13 @@ With --policies, validate also does what admission policies do: it applies Mutat
 before it validates an object, and evaluates ValidatingAdmissionPolicies after that, with the code
 and the messages of the API server. --policies names files or directories with policies, their
 bindings and parameters, namespaces, and webhook configurations; parameters and namespaces may
-also be among the objects. A denied object is an error that shows the expression and its cost, a
+also be among the objects; with --from-cluster, they must be in --policies. Policies are
+not evaluated for CRDs. A denied object is an error that shows the expression and its cost, a
 warning of a policy is a warning, and what a policy changes is an info, as is a webhook that
 would be called: what it does is not known. An object is created by the administrator of
-the server, or by the user of --as and --as-group. Expressions that ask the authorizer are
-not evaluated, and a warning says so.
+the server, or by the user of --as and --as-group. Expressions that ask the authorizer, and
+policies that need a version to which a webhook converts the object, are not evaluated, and a
+warning says so.
 
 A custom resource without a CRD is an error. --ignore-missing-crds skips objects of groups
 that no CRD has; unknown kinds and versions of a group that has CRDs, and misspelled groups
@@ -247,7 +249,7 @@ func (a *app) validate(c *cobra.Command, o validateOptions) (err error) {
 			return err
 		}
 	}
-	results := &validationReporter{ctx: ctx, r: r, definitions: ds, checkCRDs: o.checkCRDs, reported: map[*definition]bool{}}
+	results := &validationReporter{ctx: ctx, r: r, definitions: ds, checkCRDs: o.checkCRDs, reported: map[*definition]bool{}, namespaces: map[string]bool{}}
 	if len(o.objects.Paths) == 0 {
 		return a.validateCluster(v, src, o.source.namespaces, results)
 	}

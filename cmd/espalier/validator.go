@@ -41,6 +41,8 @@ type validationReporter struct {
 	// checkCRDs is set if CRDs in use are checked. reported has those that were reported.
 	checkCRDs bool
 	reported  map[*definition]bool
+	// namespaces has the messages about namespaces that are not in the input.
+	namespaces map[string]bool
 	// duplicates finds objects that are twice in the input.
 	duplicates duplicates
 }
@@ -64,6 +66,12 @@ func (v *validationReporter) report(d documentResult) error {
 		}
 		v.r.Saw(object.item)
 		for _, f := range object.findings {
+			if f.Rule == rulePolicyNamespace {
+				if v.namespaces[f.Message] {
+					continue
+				}
+				v.namespaces[f.Message] = true
+			}
 			v.r.Add(f)
 		}
 		if f, ok := v.duplicates.add(object.item); ok {
