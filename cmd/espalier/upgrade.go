@@ -28,10 +28,11 @@ func newUpgradeCommand(a *app) *cobra.Command {
 the objects that exist. It prints the steps to take, in their order: before the upgrade, the
 upgrade, and after it, each with its commands. It changes nothing itself.
 
-OLD and NEW are files, directories or revisions (git:REV:PATH). Without OLD, the old CRDs
-are those of the cluster, etcd, snapshot or backup that have the names of the new ones. If
-both are given, OLD says which CRDs belong to the operator, so that CRDs that NEW does not
-have are found, and those that are installed say in which versions objects are stored.
+OLD and NEW are files, directories, Helm charts, kustomizations or revisions (git:REV:PATH).
+Charts and kustomizations are rendered, also with -R. Without OLD, the old CRDs are those of
+the cluster, etcd, snapshot or backup that have the names of the new ones. If both are given,
+OLD says which CRDs belong to the operator, so that CRDs that NEW does not have are found,
+and those that are installed say in which versions objects are stored.
 
 Objects come from --objects, --from-cluster, --snapshot, --etcd-servers or --dump. Each is
 read as the API server reads it under the old and under the new CRD:
