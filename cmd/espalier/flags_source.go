@@ -72,10 +72,10 @@ func addClusterFlags(c *cobra.Command, f *source.Cluster) {
 // addEtcdFlags adds the flags that name an etcd, or a snapshot of one.
 func addEtcdFlags(c *cobra.Command, f *source.Etcd) {
 	flags := c.Flags()
-	flags.StringVar(&f.Snapshot, "snapshot", "", "`FILE` that etcdctl snapshot save has written; no etcd is needed")
+	flags.StringVar(&f.Snapshot, "snapshot", "", "`FILE` that etcdctl snapshot save has written; no etcd is needed"+etcdHelp)
 	flags.BoolVar(&f.SkipChecksum, "skip-hash-check", false,
 		"do not verify the checksum of --snapshot, which a file from a data directory does not have")
-	flags.StringSliceVar(&f.Endpoints.URLs, "etcd-servers", nil, "comma-separated `URLs` of an etcd cluster")
+	flags.StringSliceVar(&f.Endpoints.URLs, "etcd-servers", nil, "comma-separated `URLs` of an etcd cluster"+etcdHelp)
 	flags.StringVar(&f.Endpoints.CAFile, "etcd-cafile", "", "`FILE` with the CA certificate for connections to etcd")
 	flags.StringVar(&f.Endpoints.CertFile, "etcd-certfile", "", "`FILE` with the client certificate for connections to etcd")
 	flags.StringVar(&f.Endpoints.KeyFile, "etcd-keyfile", "", "`FILE` with the private key for --etcd-certfile")
@@ -121,7 +121,7 @@ func (a *app) openSource(ctx context.Context, c *cobra.Command, f *sourceFlags, 
 		s, err := a.openCluster(f)
 		return s, "the cluster", err
 	case "--snapshot", "--etcd-servers":
-		s, err := source.OpenEtcd(ctx, f.etcd)
+		s, err := openEtcd(ctx, f.etcd)
 		if f.etcd.Snapshot != "" {
 			return s, f.etcd.Snapshot, err
 		}

@@ -167,15 +167,10 @@ func (a *app) migrate(c *cobra.Command, o migrateOptions, crds []string) (err er
 	if o.undo != "" {
 		return a.undo(ctx, &o, &migrate.Undo{Client: client, DryRun: !o.write, Recreate: o.recreate, Limiter: limiter})
 	}
-	if o.all {
-		if crds, err = client.Resources(ctx); err != nil {
-			return err
-		}
-	}
 	m := &migrate.Migration{Client: client, DryRun: !o.write, Concurrency: o.concurrency,
 		Limiter: limiter, Semantics: a.semantics.Semantics}
 	if o.hasStored() {
-		if m.Stored, err = source.OpenEtcd(ctx, o.stored); err != nil {
+		if m.Stored, err = openEtcd(ctx, o.stored); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, m.Stored.Close()) }()
@@ -183,6 +178,11 @@ func (a *app) migrate(c *cobra.Command, o migrateOptions, crds []string) (err er
 			return err
 		}
 		m.Semantics = a.semantics.Semantics
+	}
+	if o.all {
+		if crds, err = client.Resources(ctx); err != nil {
+			return err
+		}
 	}
 	if o.backup != "" {
 		if m.Backup, err = migrate.OpenBackup(o.backup, client.Server()); err != nil {

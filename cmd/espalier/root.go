@@ -102,7 +102,7 @@ or directory of a revision, relative to the root of the repository (git:main:con
 with ./, to the working directory (git:HEAD~1:./crd.yaml); git:REV: is everything. A file
 may contain any number of YAML or JSON documents and lists. Findings include the file, line
 and column. A Helm chart or a kustomization is rendered by helm or kustomize if a path names
-it; see espalier validate --help.
+it; see espalier validate --help.` + buildHelp + `
 
 There are two schema semantics. "kep" follows the design documents of CRDs, "kubernetes"
 follows kube-apiserver 1.37 exactly. They differ in a few places, and findings point out
@@ -162,12 +162,9 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 		addConfigFlags(c, &a.configFlags)
 	}
 	root.AddCommand(configured...)
+	root.AddCommand(serverCommands(a)...)
 	root.AddCommand(
 		newMigrateCommand(a),
-		newServeCommand(a),
-		newEnvtestCommand(a),
-		newBackupCommand(a),
-		newRestoreCommand(a),
 		newVersionCommand(a),
 		newManCommand(a),
 	)

@@ -16,7 +16,6 @@ import (
 	"espalier.dev/cmd/espalier/internal/source"
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
-	"espalier.dev/server/etcd"
 	"espalier.dev/server/etcd/etcdtest"
 )
 
@@ -145,7 +144,7 @@ func (c *cluster) client() *migrate.Client {
 // source returns the objects in etcd.
 func (c *cluster) source() source.Source {
 	c.Helper()
-	s, err := source.OpenEtcd(c.Context(), source.Etcd{Endpoints: etcd.Endpoints{URLs: c.etcd.Endpoints()}, Prefix: "/registry"})
+	s, err := source.OpenEtcd(c.Context(), source.Etcd{Endpoints: source.Endpoints{URLs: c.etcd.Endpoints()}, Prefix: "/registry"})
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -311,3 +311,11 @@ func get(ctx context.Context, req *rest.Request) ([]byte, error) {
 		}
 	}
 }
+
+// identified completes an object with the identity that its JSON has.
+func identified(o Object) Object {
+	// An object that is no JSON has none.
+	id, _ := input.Identify(o.JSON)
+	o.Namespace, o.Name = id.Namespace, id.Name
+	return o
+}

@@ -1,28 +1,5 @@
 package source
 
-import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"iter"
-	"slices"
-	"sync"
-
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-
-	"espalier.dev/cmd/espalier/internal/input"
-	"espalier.dev/crd"
-	"espalier.dev/kinds"
-	"espalier.dev/server/definitions/protobuf"
-	"espalier.dev/server/encryption"
-	"espalier.dev/server/etcd"
-	"espalier.dev/server/keys"
-	"espalier.dev/store/keyspace"
-)
-
 // Etcd configures a source whose objects are in etcd or in a snapshot of it.
 type Etcd struct {
 	// Snapshot is the path of a snapshot file. If it is empty, Endpoints are those of a running
@@ -30,7 +7,7 @@ type Etcd struct {
 	Snapshot string
 	// SkipChecksum reads a snapshot file without verifying its checksum.
 	SkipChecksum bool
-	Endpoints    etcd.Endpoints
+	Endpoints    Endpoints
 	// Prefix is the prefix of resource keys.
 	Prefix string
 	// EncryptionConfig is the path of the configuration with which objects were encrypted. It
@@ -38,190 +15,11 @@ type Etcd struct {
 	EncryptionConfig string
 }
 
-// stored is an etcd as a source.
-type stored struct {
-	reader     keyspace.Reader
-	encryption *encryption.Encryption
-	root       keys.Root
-	// inPasses is set if reading a part of the keys is as expensive as reading all of them.
-	inPasses bool
-}
-
-// OpenEtcd opens a snapshot file, or connects to an etcd.
-func OpenEtcd(ctx context.Context, c Etcd) (Source, error) {
-	s := &stored{root: keys.NewRoot(c.Prefix)}
-	var err error
-	if s.encryption, err = encryption.Open(ctx, encryption.Config{File: c.EncryptionConfig, Root: s.root}); err != nil {
-		return nil, err
-	}
-	if c.Snapshot != "" {
-		s.inPasses = true
-		s.reader, err = keyspace.OpenFile(ctx, c.Snapshot, keyspace.FileOptions{SkipChecksum: c.SkipChecksum})
-	} else if client, failed := etcd.Connect(ctx, c.Endpoints); failed != nil {
-		err = failed
-	} else {
-		s.reader = keyspace.NewCluster(client)
-	}
-	if err != nil {
-		s.encryption.Close()
-		return nil, err
-	}
-	return s, nil
-}
-
-func (s *stored) Stored() bool { return true }
-
-func (s *stored) Close() error {
-	s.encryption.Close()
-	return s.reader.Close()
-}
-
-func (s *stored) Semantics(ctx context.Context) (string, error) {
-	e, _, err := s.reader.Get(ctx, s.root.Semantics())
-	return string(e.Value), err
-}
-
-func (s *stored) Definitions(ctx context.Context) iter.Seq2[Object, error] {
-	return func(yield func(Object, error) bool) {
-		for e, err := range s.reader.Range(ctx, string(s.root.CRDs())) {
-			if err != nil {
-				yield(Object{}, err)
-				return
-			}
-			name := keys.Name(e.Key)
-			o, err := s.read(ctx, e, Object{Definition: name, Name: name})
-			if err == nil && keys.IsProtobuf(o.JSON) {
-				if o.JSON, err = protobuf.Decode(o.JSON); err != nil {
-					err = &Failure{o, Unreadable, err}
-				}
-			}
-			if !yield(o, err) {
-				return
-			}
-		}
-	}
-}
-
-// read completes an object with its value.
-func (s *stored) read(ctx context.Context, e keyspace.Entry, o Object) (Object, error) {
-	o.where, o.Revision = e.Key, e.Revision
-	plain, _, err := s.encryption.FromStorage(ctx, e.Key, e.Value)
-	switch {
-	case errors.Is(err, encryption.ErrEncrypted):
-		return o, &Failure{o, Encrypted, encryption.ErrEncrypted}
-	case err != nil:
-		// The error names the key, and so does the failure.
-		reason := err
-		if inner := errors.Unwrap(err); inner != nil {
-			reason = inner
-		}
-		return o, &Failure{o, Encrypted,
-			fmt.Errorf("the value cannot be decrypted: %w: add its key, or identity if it is not encrypted, to --encryption-provider-config", reason)}
-	}
-	o.JSON = bytes.Clone(plain)
-	return o, nil
-}
-
-func (s *stored) Objects(ctx context.Context, selected Selection) iter.Seq2[Object, error] {
-	return func(yield func(Object, error) bool) {
-		// Keys of custom resources begin with the group, those of built-in kinds with a directory.
-		resources := map[string]*crd.Definition{}
-		for _, d := range selected.Definitions {
-			resources[directory(d)] = d
-		}
-		prefixes := []string{string(s.root)}
-		if !s.inPasses {
-			prefixes = prefixes[:0]
-			for _, d := range selected.Definitions {
-				prefixes = append(prefixes, s.prefixesOf(d, &selected)...)
-			}
-		}
-		for _, prefix := range prefixes {
-			for e, err := range s.reader.Range(ctx, prefix) {
-				if err != nil {
-					yield(Object{}, err)
-					return
-				}
-				o, ok := s.identify(e.Key, resources)
-				if !ok || !selected.has(o.Namespace, o.Name) {
-					continue
-				}
-				o, err = s.read(ctx, e, o)
-				if err == nil && keys.IsProtobuf(o.JSON) {
-					if o.JSON, err = decodeBuiltin(o.JSON); err != nil {
-						err = &Failure{o, Unreadable, err}
-					}
-				}
-				if !yield(o, err) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// directory returns the directory of the objects of a CRD or built-in kind below the root.
-func directory(d *crd.Definition) string {
-	if isBuiltin(d) {
-		return keys.BuiltinDirectory(d.GroupResource())
-	}
-	return d.Group() + "/" + d.GroupResource().Resource
-}
-
-// isBuiltin reports whether a definition describes a built-in kind.
-func isBuiltin(d *crd.Definition) bool {
-	return slices.ContainsFunc(d.Versions(), func(v *crd.Version) bool { return kinds.ByKind(v.GroupVersionKind()) != nil })
-}
-
-// builtinDecoder decodes objects of built-in kinds.
-var builtinDecoder = sync.OnceValues(func() (runtime.Decoder, error) {
-	s := runtime.NewScheme()
-	return serializer.NewCodecFactory(s).UniversalDeserializer(), kinds.AddToScheme(s)
-})
-
-// decodeBuiltin returns an object of a built-in kind as JSON.
-func decodeBuiltin(stored []byte) ([]byte, error) {
-	decoder, err := builtinDecoder()
-	if err != nil {
-		return nil, err
-	}
-	obj, gvk, err := decoder.Decode(stored, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	obj.GetObjectKind().SetGroupVersionKind(*gvk)
-	return json.Marshal(obj)
-}
-
-// prefixesOf returns the prefixes of the selected keys of a CRD or built-in kind.
-func (s *stored) prefixesOf(d *crd.Definition, selected *Selection) (prefixes []string) {
-	all := s.root.Custom(d.GroupResource())
-	if isBuiltin(d) {
-		all = s.root.Builtin(d.GroupResource())
-	}
-	if len(selected.Namespaces) == 0 {
-		return []string{string(all)}
-	}
-	for _, namespace := range selected.Namespaces {
-		prefixes = append(prefixes, all.In(namespace))
-	}
-	return prefixes
-}
-
-// identify returns the object that has a key. ok is false if it is not of one of the resources.
-func (s *stored) identify(key string, resources map[string]*crd.Definition) (o Object, ok bool) {
-	at, ok := s.root.Parse(key)
-	d := resources[at.Directory]
-	if d == nil || !ok {
-		return Object{}, false
-	}
-	return Object{Definition: d.Name(), Namespace: at.Namespace, Name: at.Name}, true
-}
-
-// identified completes an object with the identity that its JSON has.
-func identified(o Object) Object {
-	// An object that is no JSON has none.
-	id, _ := input.Identify(o.JSON)
-	o.Namespace, o.Name = id.Namespace, id.Name
-	return o
+// Endpoints configures the connection to an etcd.
+type Endpoints struct {
+	// URLs are the members' addresses.
+	URLs []string
+	// CertFile and KeyFile hold a client certificate, CAFile the CA of the members'
+	// certificates. All may be empty.
+	CertFile, KeyFile, CAFile string
 }

@@ -32,7 +32,6 @@ import (
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
 	"espalier.dev/server/definitions/protobuf"
-	"espalier.dev/server/etcd"
 	"espalier.dev/server/etcd/etcdtest"
 )
 
@@ -237,7 +236,7 @@ func TestSources(t *testing.T) {
 	dir := dump(t, l.stored, l.crds)
 	open := map[string]func() (source.Source, error){
 		"etcd": func() (source.Source, error) {
-			return source.OpenEtcd(t.Context(), source.Etcd{Endpoints: etcd.Endpoints{URLs: []string{l.endpoint}}, Prefix: "/registry"})
+			return source.OpenEtcd(t.Context(), source.Etcd{Endpoints: source.Endpoints{URLs: []string{l.endpoint}}, Prefix: "/registry"})
 		},
 		"snapshot": func() (source.Source, error) {
 			return source.OpenEtcd(t.Context(), source.Etcd{Snapshot: snapshot, Prefix: "registry/"})
@@ -314,7 +313,7 @@ func TestSources(t *testing.T) {
 			}
 		})
 	}
-	s, err := source.OpenEtcd(t.Context(), source.Etcd{Endpoints: etcd.Endpoints{URLs: []string{l.endpoint}}, Prefix: "/other"})
+	s, err := source.OpenEtcd(t.Context(), source.Etcd{Endpoints: source.Endpoints{URLs: []string{l.endpoint}}, Prefix: "/other"})
 	if err != nil {
 		t.Fatal(err)
 	}
