@@ -13,6 +13,9 @@ import (
 	"espalier.dev/cmd/espalier/internal/source"
 )
 
+// hasServer reports whether the program contains the server.
+const hasServer = false
+
 // What the help says about the build: that of the program, and that of flags that need etcd.
 const (
 	buildHelp = `
@@ -44,14 +47,12 @@ func serverCommands(*app) (commands []*cobra.Command) {
 
 // noServer returns the error of what needs the server.
 func noServer(what string) error {
-	release, version := "the same release", buildVersion().version
-	if version == "devel" {
-		version = "latest"
-	} else {
-		release = "release " + version
+	release, install := "the same release", "latest"
+	if v := buildVersion().version; v != "devel" {
+		release, install = "release "+v, v
 	}
 	return fmt.Errorf("%s needs the complete program, and this is espalier-cli, which has no server: "+
-		"install the archive or package espalier of %s instead, or run go install espalier.dev/cmd/espalier@%s", what, release, version)
+		"install the archive or package espalier of %s instead, or run go install espalier.dev/cmd/espalier@%s", what, release, install)
 }
 
 // openEtcd fails: the client of etcd and the format of snapshot files come with the server.

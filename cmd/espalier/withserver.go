@@ -16,6 +16,9 @@ import (
 // This file and noserver.go are the two builds of the program: the complete one, and the one with
 // the build tag noserver, which has neither the server nor etcd.
 
+// hasServer reports whether the program contains the server.
+const hasServer = true
+
 // What the help says about the build: that of the program, and that of flags that need etcd.
 const buildHelp, etcdHelp = "", ""
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestBrowser(t *testing.T) {
 	dirs, without := browser()
 	for _, dir := range dirs {
-		pkgs := dependencies(t, "./"+dir+"/...")
+		pkgs := browserDependencies(t, "./"+dir+"/...")
 		if len(pkgs) == 0 {
 			t.Errorf("there are no packages in %s", dir)
 		}
@@ -29,13 +30,13 @@ func TestBrowser(t *testing.T) {
 	}
 	// Programs that use nothing but CRDs must not link the built-in kinds, 20 MB: package kinds
 	// registers itself in the root.
-	for path, deps := range dependencies(t, ".") {
+	for path, deps := range browserDependencies(t, ".") {
 		if dep := firstBelow("k8s.io/api", deps); dep != "" {
 			t.Errorf("%s depends on %s", path, dep)
 		}
 	}
 	// The check must find the dependencies of crd/cel, or it cannot find any.
-	for path, deps := range dependencies(t, "./crd/cel") {
+	for path, deps := range browserDependencies(t, "./crd/cel") {
 		for _, p := range []string{"k8s.io/apiserver", "github.com/google/cel-go"} {
 			if firstBelow(p, deps) == "" {
 				t.Errorf("%s does not depend on %s", path, p)
@@ -54,18 +55,25 @@ func firstBelow(path string, deps []string) string {
 	return ""
 }
 
-// dependencies returns the packages of a pattern with all their dependencies when compiled to
-// WebAssembly.
-func dependencies(t *testing.T, pattern string) map[string][]string {
+// browserDependencies returns the packages of a pattern with all their dependencies when compiled
+// to WebAssembly.
+func browserDependencies(t *testing.T, pattern string) map[string][]string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Deps,Error", pattern)
+	return dependencies(t, []string{"GOOS=js", "GOARCH=wasm"}, pattern)
+}
+
+// dependencies returns the packages that arguments of go list name, with all their dependencies in an
+// environment.
+func dependencies(t *testing.T, environment []string, args ...string) map[string][]string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Deps,Error"}, args...)...)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
+	cmd.Env = append(os.Environ(), environment...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go list %s: %v: %s", pattern, err, &stderr)
+		t.Fatalf("go list %s: %v: %s", strings.Join(args, " "), err, &stderr)
 	}
 	pkgs := map[string][]string{}
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {

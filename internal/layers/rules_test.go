@@ -64,6 +64,16 @@ func browser() (dirs, without []string) {
 	return []string{"analysis"}, []string{"k8s.io/apiserver", "github.com/google/cel-go", "go.etcd.io", "google.golang.org/grpc"}
 }
 
+// noServer returns the import paths that the command line with the build tag noserver must not depend
+// on, even indirectly: its users download it often and start it often.
+func noServer() []string {
+	return []string{
+		"espalier.dev/server/etcd", "espalier.dev/server/kubeapiserver", "espalier.dev/store",
+		"go.etcd.io",
+		"k8s.io/apiserver/pkg/storage/storagebackend",
+	}
+}
+
 func fences() []fence {
 	return []fence{
 		// It brings process-global state (feature gates, metrics, the CEL environment).

@@ -1,6 +1,0 @@
-//go:build !noserver
-
-package main
-
-// hasServer reports whether the program contains the server. The build tag noserver leaves it out.
-const hasServer = true
