@@ -64,7 +64,8 @@ func (p *Pair) Judge(ctx context.Context, src []byte, form Form) ([]Effect, erro
 	if err != nil || !ok {
 		return j.effects, err
 	}
-	return j.effects, j.after(base)
+	err = j.after(base)
+	return j.effects, err
 }
 
 // whole returns an effect on an object as a whole.
@@ -104,12 +105,14 @@ func (j *judgement) versions() {
 	is, version := j.is.Definition(), j.before.Version
 	if j.form == Manifest {
 		if serves(j.was.Definition(), version) && !serves(is, version) {
-			action := ChangeVersionAfter
-			if j.servedByBoth() != "" {
-				action = ChangeVersion
+			action, to := ChangeVersionAfter, j.target()
+			if both := j.servedByBoth(); both != "" {
+				if action = ChangeVersion; !serves(j.was.Definition(), to) {
+					to = both // the installed CRD does not serve the other one yet
+				}
 			}
 			j.add(whole(RuleVersion, analysis.Error, action, fmt.Sprintf("the new CRD does not serve version %s, which the manifest uses: change it to %s",
-				version, j.target())))
+				version, to)))
 		}
 		return
 	}
@@ -322,7 +325,7 @@ func (j *judgement) lost(r *compliance.Report, how string) {
 		severity, consequence := analysis.Error, ": it is "+how
 		if is, ok := filled(p.Path); ok {
 			if value, _ := p.Path.Find(j.object); equal(value, is) {
-				severity, consequence = analysis.Warning, ", and holds its default "+show(value)+consequence
+				severity, consequence = analysis.Warning, ", which holds its default "+show(value)+consequence
 			}
 		}
 		e := effect(p, impact.Loses.ID(), severity, Save)
