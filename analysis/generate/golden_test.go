@@ -1,0 +1,73 @@
+package generate_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"espalier.dev/analysis/generate"
+	"espalier.dev/api/codec"
+	"espalier.dev/crd"
+	"espalier.dev/internal/testcase"
+	"espalier.dev/schema"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected results in testdata")
+
+// inputs returns the CRDs in a file.
+func inputs(t *testing.T, file string) (all []generate.Input) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		source, err := yaml.YAMLToJSON([]byte(document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hub, err := codec.DecodeLenient(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		crd.PrepareCreate(hub)
+		d, err := crd.New(hub, crd.Options{Semantics: schema.KEP, IgnoreRules: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, generate.Input{Definition: d, Document: source})
+	}
+	return all
+}
+
+// TestGolden compares the types of the CRDs in testdata, and the problems, with those in a file.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	packages, problems := generate.Build(inputs(t, "testdata/crds.yaml"))
+	var b strings.Builder
+	for _, p := range problems {
+		fmt.Fprintf(&b, "CRD %d: %s %s %s: %s %q\n", p.Input, p.Severity, p.Rule, p.Pointer, p.Message, p.Detail)
+	}
+	for _, p := range packages {
+		fmt.Fprintf(&b, "== %s\n%s\n", p.Dir(), strings.Join(outline(p), "\n"))
+		for _, k := range p.Kinds {
+			fmt.Fprintf(&b, "%s of CRD %d: %s, list %s\n", k.Name, k.Input, k.Type.Name, k.ListKind())
+		}
+		for _, typ := range p.Types {
+			fmt.Fprintf(&b, "-- %s at %s: %q %s\n", typ.Name, typ.Path, typ.Doc, generate.Fingerprint(typ.Schema))
+			for _, f := range typ.Fields {
+				if doc := generate.Doc(f.Value.Schema, true); doc != "" {
+					fmt.Fprintf(&b, "%s: %s\n", f.Name, strings.ReplaceAll(doc, "\n", "\n  "))
+				}
+				if f.Union != nil || f.Discriminates != nil {
+					fmt.Fprintf(&b, "%s: member %t, discriminator %t\n", f.Name, f.Union != nil, f.Discriminates != nil)
+				}
+			}
+		}
+	}
+	testcase.Golden(t, "testdata/golden.txt", b.String(), *update)
+}
