@@ -235,9 +235,9 @@ func show(v any) string {
 	case nil:
 		return "none"
 	case excluded:
-		return strconv.FormatFloat(float64(v), 'g', -1, 64) + " (exclusive)"
+		return number(float64(v)) + " (exclusive)"
 	case float64:
-		s = strconv.FormatFloat(v, 'g', -1, 64)
+		s = number(v)
 	case string:
 		if s = v; s == "" {
 			return `""`
@@ -253,6 +253,14 @@ func show(v any) string {
 		return string(r[:most-1]) + "…"
 	}
 	return s
+}
+
+// number formats a bound as manifests have it: integers without an exponent.
+func number(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
 // restricts reports whether a format rejects any value of a type.

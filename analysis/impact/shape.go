@@ -296,7 +296,8 @@ func (c *comparer) property(p place, o, n side, name string) {
 		c.known(down, nc)
 	case !wasNamed && isNamed && !meta && oc != c.anything:
 		c.emit(down, "property-added", "", "now specified by itself; stored objects may already have values")
-		if hasDefault(nc.node) {
+		if hasDefault(nc.node) && hasDefault(oc.node) {
+			// The default of a map's values does not add them.
 			c.emit(down, "default-added", "default", "default "+show(nc.node.Default.Value)+" added", at(Defaulted, down.path, "")).
 				of(nc.node.Default.Value)
 		}
