@@ -90,6 +90,8 @@ golden: ## update all golden files
 	go test ./openapi -run '^(TestDocs|TestMarkers)$$' -update
 	ESPALIER_WHOLE_CORPUS=1 go test ./analysis/lint -run '^TestCorpus$$' -update
 	ESPALIER_WHOLE_CORPUS=1 go test ./analysis/fix -run '^(TestCases|TestCorpus)$$' -update
+	go test ./analysis/lint -run '^(TestCases|TestSchemaRules|TestDefinitionRules|TestPolicyRules|TestDifferences)$$' -update
+	go test ./analysis/impact ./analysis/upgrade ./analysis/explain/... ./analysis/generate/... -run '^(TestPairs|TestPlans|TestText|TestGolden)$$' -update
 	go test ./cmd/espalier -run '^(TestScripts|TestConfigSchema)$$' -update
 
 .PHONY: releases

@@ -112,7 +112,7 @@ func TestCorpus(t *testing.T) {
 			}
 			file := filepath.Join("testdata", "corpus-"+sem.String()+".txt")
 			if testcase.WholeCorpus() {
-				golden(t, file, b.Bytes())
+				testcase.Golden(t, file, b.String(), *update)
 				return
 			}
 			all, err := os.ReadFile(file)
@@ -155,26 +155,5 @@ func checkFinding(t *testing.T, doc *yamlx.Document, f analysis.Finding) {
 		if _, err := yamledit.Apply(doc, f.Fix.Edits...); err != nil {
 			t.Errorf("%s at %s: %v", f.Rule, f.Path, err)
 		}
-	}
-}
-
-// golden compares text with a golden file, or updates the file.
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what was found now; look at the difference after go test -update", file)
 	}
 }

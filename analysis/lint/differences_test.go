@@ -66,6 +66,7 @@ func TestDifferences(t *testing.T) {
 			[]string{"semantics-refused spec.validation.openAPIV3Schema.additionalProperties kubernetes"}, nil},
 	}
 	rules := lint.Config{Disable: []string{lint.All}, Enable: []string{"semantics-pruning", "semantics-dropped", "semantics-refused", "semantics-liberty"}}
+	var all sheet
 	rows := map[string]bool{}
 	for _, tt := range tests {
 		rows[tt.row] = true
@@ -76,6 +77,7 @@ func TestDifferences(t *testing.T) {
 				if tt.row != row {
 					continue
 				}
+				all.addBoth(t, tt.name, rules, tt.text)
 				for sem, want := range map[schema.Semantics][]string{schema.KEP: tt.kep, schema.Kubernetes: tt.kubernetes} {
 					var got []string
 					for _, f := range lintAll(t, sem, rules, tt.text)[0] {
@@ -89,6 +91,7 @@ func TestDifferences(t *testing.T) {
 			}
 		})
 	}
+	all.compare(t, "differences.txt")
 }
 
 // TestPublished covers the rule about publication, which is disabled by default.

@@ -3,6 +3,7 @@ package lint_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/crd/cel"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
 )
 
@@ -51,8 +53,11 @@ func indent(text, by string) string {
 	return strings.ReplaceAll(text, "\n", "\n"+by)
 }
 
-// site is the path of the schema in v1.
-const site = "spec.versions[0].schema.openAPIV3Schema"
+// site is the path of the schema in v1, and sitePointer its pointer.
+const (
+	site        = "spec.versions[0].schema.openAPIV3Schema"
+	sitePointer = "/spec/versions/0/schema/openAPIV3Schema"
+)
 
 // lintAll lints CRDs written in YAML.
 func lintAll(t *testing.T, sem schema.Semantics, config lint.Config, texts ...string) [][]analysis.Finding {
@@ -113,4 +118,62 @@ func says(t *testing.T, f analysis.Finding, texts ...string) {
 			t.Errorf("%q does not say %q", all, text)
 		}
 	}
+}
+
+// A sheet has the findings of the cases of a test in full, for a golden file: other tests state what
+// matters of them.
+type sheet struct{ strings.Builder }
+
+// add adds the findings of a case, if there are any.
+func (s *sheet) add(name string, fs []analysis.Finding) {
+	if len(fs) == 0 {
+		return
+	}
+	fmt.Fprintf(s, "== %s\n", name)
+	for _, f := range fs {
+		fmt.Fprintf(s, "%s %s %s", f.Severity, f.Rule, strings.Replace(f.Pointer, sitePointer, "…", 1))
+		if f.Part != 0 {
+			fmt.Fprintf(s, " (part %d)", f.Part)
+		}
+		fmt.Fprintf(s, ": %s\n", f.Message)
+		for _, line := range f.Detail {
+			fmt.Fprintf(s, "    %s\n", line)
+		}
+		if f.Fix == nil {
+			continue
+		}
+		fmt.Fprintf(s, "    fix: %s\n", f.Fix.Message)
+		for _, e := range f.Fix.Edits {
+			fmt.Fprintf(s, "      %s %s", e.Op, strings.Replace(e.Pointer, sitePointer, "…", 1))
+			if e.To != "" {
+				fmt.Fprintf(s, " to %s", e.To)
+			}
+			if e.Value != nil {
+				fmt.Fprintf(s, " %v", e.Value)
+			}
+			fmt.Fprintln(s)
+		}
+	}
+}
+
+// addBoth adds the findings of a CRD in both semantics, those of kubernetes only if they differ.
+func (s *sheet) addBoth(t *testing.T, name string, config lint.Config, text string) {
+	t.Helper()
+	var kep, kubernetes sheet
+	kep.add(name, lintAll(t, schema.KEP, config, text)[0])
+	kubernetes.add(name, lintAll(t, schema.Kubernetes, config, text)[0])
+	s.WriteString(kep.String())
+	switch {
+	case kubernetes.String() == kep.String():
+	case kubernetes.Len() == 0:
+		fmt.Fprintf(s, "== %s, in kubernetes: nothing\n", name)
+	default:
+		s.WriteString(strings.Replace(kubernetes.String(), "\n", ", in kubernetes\n", 1))
+	}
+}
+
+// compare compares the sheet with a golden file.
+func (s *sheet) compare(t *testing.T, file string) {
+	t.Helper()
+	testcase.Golden(t, filepath.Join("testdata", file), s.String(), *update)
 }

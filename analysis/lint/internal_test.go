@@ -36,7 +36,7 @@ func TestFollow(t *testing.T) {
 		"spec": map[string]any{
 			"a": map[string]any{"b": 1}, "a.b": map[string]any{"c": 1},
 			"p": map[string]any{"x]y": map[string]any{"type": "t"}, "x": 1, "0": 1},
-			"l": []any{map[string]any{"n": 1}},
+			"l": []any{map[string]any{"n": 1, "a.b": 1}},
 		},
 	}
 	tests := []struct{ path, pointer, again string }{
@@ -47,6 +47,9 @@ func TestFollow(t *testing.T) {
 		{"spec.p[x]", "/spec/p/x", "spec.p[x]"},
 		{"spec.p[0]", "/spec/p/0", "spec.p[0]"},
 		{"spec.l[0].n", "/spec/l/0/n", "spec.l[0].n"},
+		{"spec.l[0].a.b", "/spec/l/0/a.b", "spec.l[0].a.b"},
+		{"spec.l[1].a.b", "/spec/l/1/a/b", "spec.l[1].a.b"},
+		{"spec.l[x].a.b", "/spec/l/x/a/b", "spec.l[x].a.b"},
 		{"spec.l[7].n", "/spec/l/7/n", "spec.l[7].n"},
 		{"spec.none[a/b].c[3]", "/spec/none/a~1b/c/3", "spec.none[a/b].c[3]"},
 		{"", "", ""},

@@ -51,9 +51,6 @@ func IsPolicy(meta metav1.TypeMeta) bool {
 	return strings.HasPrefix(meta.APIVersion, v1.GroupName+"/") && slices.Contains(policyKinds(), meta.Kind)
 }
 
-// IsPolicyRule reports whether a rule is one of Policies.
-func IsPolicyRule(id string) bool { return strings.HasPrefix(id, "policy-") || id == invalidPolicy }
-
 const (
 	validatingPolicy   = "ValidatingAdmissionPolicy"
 	validatingBinding  = "ValidatingAdmissionPolicyBinding"

@@ -158,6 +158,7 @@ spec: {policyName: m, paramRef: {name: limits, namespace: default}}`
 	withParams := policy(deployments, "  paramKind: {apiVersion: v1, kind: ConfigMap}\n"+validation("params.data.max != ''"))
 	const maps = "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: limits, namespace: default}"
 	const spaces = "\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: production}"
+	var all sheet
 	for _, test := range []struct {
 		rule, name string
 		text       string
@@ -285,12 +286,14 @@ spec: {policyName: m, paramRef: {name: limits, namespace: default}}`
 	} {
 		t.Run(test.rule+"/"+test.name, func(t *testing.T) {
 			found := lintPolicies(t, only(test.rule), strings.TrimPrefix(test.text, "\n---\n"))
+			all.add(test.rule+"/"+test.name, found)
 			expect(t, found, test.want...)
 			if len(found) == len(test.want) && len(found) > 0 {
 				says(t, found[0], test.says...)
 			}
 		})
 	}
+	all.compare(t, "policy-rules.txt")
 }
 
 // TestPolicyBounds checks that a policy with many expressions that matches everything is checked within

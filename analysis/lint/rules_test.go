@@ -121,8 +121,10 @@ func TestSchemaRules(t *testing.T) {
 		{"semantics-published", "a pattern", object(`a: {type: string, pattern: a}`), []string{"info "}, []string{"pattern"}},
 		{"semantics-published", "nothing", object(`a: {type: string}`), nil, nil},
 	}
+	var all sheet
 	for _, tt := range tests {
 		t.Run(tt.rule+"/"+tt.name, func(t *testing.T) {
+			all.addBoth(t, tt.rule+"/"+tt.name, only(tt.rule), v1(tt.schema))
 			fs := lintAll(t, schema.KEP, only(tt.rule), v1(tt.schema))[0]
 			expect(t, fs, tt.want...)
 			if len(tt.says) > 0 && len(fs) > 0 {
@@ -130,6 +132,7 @@ func TestSchemaRules(t *testing.T) {
 			}
 		})
 	}
+	all.compare(t, "schema-rules.txt")
 	// Every rule with a near miss has a hit, and vice versa.
 	hit, miss := map[string]bool{}, map[string]bool{}
 	for _, tt := range tests {

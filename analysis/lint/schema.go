@@ -88,7 +88,7 @@ func (c *check) enum(n *node) {
 			continue
 		}
 		at := n.at.child("enum").index(i)
-		message := fmt.Sprintf("no value can match this %s, because the type is %s", typeOf(v), n.typ())
+		message := fmt.Sprintf("no value can match this %s, because the type is %s", typeOf(v), n.typeNames())
 		var detail []string
 		if _, isBool := v.(bool); isBool && n.typ() == "string" {
 			detail = []string{"YAML reads yes, no, on, off, true and false as booleans: put the value in quotes"}
@@ -114,7 +114,7 @@ func (c *check) draft4Default(n *node) {
 	}
 	if v, ok := value(n.s.Default); ok && v != nil && !c.fits(n, v) {
 		c.warn(invalidDefault, n.at.child("default"),
-			fmt.Sprintf("the default has type %s, but the field has type %s", typeOf(v), strings.Join(n.s.Type, " or ")))
+			fmt.Sprintf("the default has type %s, but the field has type %s", typeOf(v), n.typeNames()))
 	}
 }
 
@@ -134,6 +134,17 @@ func (c *check) fits(n *node, v any) bool {
 	default:
 		return got == typ
 	}
+}
+
+// typeNames names the types of a node's values, for messages.
+func (n *node) typeNames() string {
+	switch typ := n.typ(); {
+	case n.intOrString():
+		return "integer or string"
+	case typ != "":
+		return typ
+	}
+	return strings.Join(n.s.Type, " or ")
 }
 
 // value decodes a JSON value in a schema.
@@ -237,7 +248,7 @@ func (c *check) lists(n *node) {
 		c.add(listType, n.at.child("x-kubernetes-list-type"), note{severity: analysis.Info, detail: []string{
 			"server-side apply treats the list as one value, so the last applier owns all of it",
 			fmt.Sprintf("if every item has a different %s, set x-kubernetes-list-type: map and x-kubernetes-list-map-keys: [%s]; otherwise set x-kubernetes-list-type: atomic", key, key),
-		}}, fmt.Sprintf("the items have a %s that may identify them, but the list has no list type", key))
+		}}, fmt.Sprintf("the items have the field %s, which may identify them, but the list has no list type", key))
 	}
 }
 

@@ -75,17 +75,24 @@ func (c *check) validation(ctx context.Context) {
 	for _, s := range c.d.schemas {
 		c.structure(s, structural, different)
 	}
+	reported := map[string]bool{}
 	for _, e := range errs {
 		for i, at := range c.d.locate(e.Field) {
 			if structural[at.pointer()] {
 				continue
 			}
+			text := c.d.inWords(e.ErrorBody(), i)
+			if reported[at.pointer()+" "+text] {
+				// In v1beta1, spec.version stands for a version, too.
+				continue
+			}
+			reported[at.pointer()+" "+text] = true
 			rule := invalidDefinition
 			if c.isDefault(at) {
 				rule = invalidDefault
 			}
 			c.add(rule, at, note{severity: analysis.Error, detail: different.onlyHere(at),
-				fix: c.repair(at)}, c.d.inWords(e.ErrorBody(), i))
+				fix: c.repair(at)}, text)
 		}
 	}
 	c.laterRounds(ctx, errs, &r)

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
+	"espalier.dev/api/codec"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/yamledit"
 	"espalier.dev/schema"
@@ -90,8 +93,10 @@ func TestDefinitionRules(t *testing.T) {
 			[]string{"warning spec.additionalPrinterColumns[1].JSONPath"}, nil},
 		{"unspecified-path", "v1beta1 that does not prune", v1beta1("validation: {openAPIV3Schema: {type: object, properties: {a: {type: string}}}}\nadditionalPrinterColumns: [{name: b, type: string, JSONPath: .b}]"), nil, nil},
 	}
+	var all sheet
 	for _, tt := range tests {
 		t.Run(tt.rule+"/"+tt.name, func(t *testing.T) {
+			all.addBoth(t, tt.rule+"/"+tt.name, only(tt.rule), tt.text)
 			fs := lintAll(t, schema.KEP, only(tt.rule), tt.text)[0]
 			expect(t, fs, tt.want...)
 			if len(tt.says) > 0 && len(fs) > 0 {
@@ -99,6 +104,7 @@ func TestDefinitionRules(t *testing.T) {
 			}
 		})
 	}
+	all.compare(t, "crd-rules.txt")
 }
 
 // TestConversionLoss covers versions that are stored as another version.
@@ -560,5 +566,72 @@ func TestProfile(t *testing.T) {
 		if strings.HasPrefix(r.ID, "convention-") != (r.Profile == lint.Conventions) || r.Profile != "" && !r.Off {
 			t.Errorf("%s: profile %q, off: %t", r.ID, r.Profile, r.Off)
 		}
+	}
+}
+
+// TestRun checks that Run reports its progress, and stops if it is canceled.
+func TestRun(t *testing.T) {
+	texts := [][]byte{toJSON(t, v1(`{type: object}`)), toJSON(t, v1(`{type: object}`)), []byte("{}")}
+	var done atomic.Int64
+	o := lint.Options{Rules: cel.Checker{}, Done: func() { done.Add(1) }}
+	if _, err := lint.Run(t.Context(), texts, o); err != nil || done.Load() != 3 {
+		t.Errorf("%d CRDs, error %v", done.Load(), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if found, err := lint.Run(ctx, texts, o); !errors.Is(err, context.Canceled) || found != nil {
+		t.Errorf("canceled: got %v, error %v", found, err)
+	}
+	if _, err := lint.Policies(ctx, texts, lint.PolicyOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: error %v", err)
+	}
+	for id, want := range map[string]string{
+		"conventons": `enable: unknown rule "conventons": did you mean conventions?`, "al": `enable: unknown rule "al": did you mean all?`,
+		"list-typ": `enable: unknown rule "list-typ": did you mean list-type?`, "zzzzzzzz": `enable: unknown rule "zzzzzzzz"`,
+	} {
+		bad := []lint.Config{{Enable: []string{id}}}
+		_, err := lint.Run(t.Context(), texts, lint.Options{Configs: bad})
+		_, policyErr := lint.Policies(t.Context(), texts, lint.PolicyOptions{Configs: bad})
+		if fmt.Sprint(err) != want || fmt.Sprint(policyErr) != want {
+			t.Errorf("got %v and %v, want %s", err, policyErr, want)
+		}
+	}
+}
+
+// TestAboutKey checks which rules are about the name of a field.
+func TestAboutKey(t *testing.T) {
+	var names []string
+	for _, r := range lint.Rules() {
+		if lint.AboutKey(r.ID) {
+			names = append(names, r.ID)
+		}
+	}
+	if got, want := strings.Join(names, " "), "boolean-name duplicate-key leftover semantics-dropped superseded-spelling unknown-field"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestWarnings checks that an API server gets few warnings about a CRD.
+func TestWarnings(t *testing.T) {
+	warnings := func(fields int) []string {
+		var props strings.Builder
+		for i := range fields {
+			fmt.Fprintf(&props, "f%d: {type: string, readOnly: true}, ", i)
+		}
+		c, err := codec.Decode(toJSON(t, v1(`{type: object, properties: {`+props.String()+`}}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lint.Warnings(t.Context(), c)
+	}
+	if got := warnings(0); got != nil {
+		t.Errorf("got %q", got)
+	}
+	one := site + ".properties[f0].readOnly: readOnly has a meaning in kep semantics only; kube-apiserver drops it"
+	if got := warnings(5); len(got) != 5 || got[0] != one {
+		t.Errorf("got %q", got)
+	}
+	if got := warnings(7); len(got) != 6 || got[0] != one || got[5] != "2 more differences between kep and kubernetes semantics: run `espalier lint` to list them" {
+		t.Errorf("got %q", got)
 	}
 }
