@@ -259,7 +259,8 @@ func number(n *need, integer bool, variation int) any {
 	if y := x + float64(variation)*step; y < n.max || y == n.max && !n.maxExclusive {
 		x = y
 	}
-	if x == math.Trunc(x) && math.Abs(x) < 1<<53 {
+	// A float64 stands for an integer only if it is exact, but integers have no other form.
+	if x == math.Trunc(x) && (math.Abs(x) < 1<<53 || integer && math.Abs(x) < 1<<63) {
 		return int64(x)
 	}
 	return x
