@@ -18,7 +18,7 @@ import (
 // mutated has the packages that the tests of promised behaviours are meant to cover.
 var mutated = []string{
 	"schema", "crd", "crd/compliance", "analysis/...",
-	"server/custom", "server/definitions", "server/fields", "server/fence", "server/admission", "server/compliance", "server/skeletons",
+	"server/custom", "server/definitions", "server/fields", "server/fence", "server/rest", "server/roles", "server/admission", "policies", "server/compliance", "server/skeletons",
 }
 
 // A prover is a package with tests that prove behaviours of the packages below directories.
@@ -32,7 +32,7 @@ type prover struct {
 var provers = []prover{
 	{"test/oracle", []string{"crd", "schema"}},
 	{"cmd/espalier", []string{"analysis", "crd", "schema"}},
-	{"server", []string{"server"}},
+	{"server", []string{"server", "policies"}},
 }
 
 // comparisons has the tests of test/oracle that compare schemas, objects and CRDs with
