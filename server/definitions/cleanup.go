@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -127,10 +126,7 @@ func (s *crdStorage) close(ctx context.Context, name string, uid types.UID) erro
 	if err != nil {
 		return err
 	}
-	m, err := meta.Accessor(obj)
-	if err != nil {
-		return err
-	}
+	m := obj.(metav1.Object) // a CRD
 	if m.GetUID() != uid {
 		return apierrors.NewNotFound(s.DefaultQualifiedResource, name)
 	}
@@ -155,11 +151,10 @@ func (s *crdStorage) release(ctx context.Context, name string, uid types.UID) er
 		return err
 	}
 	err = s.Storage.Delete(ctx, key, s.NewFunc(), &storage.Preconditions{UID: &uid}, func(_ context.Context, obj runtime.Object) error {
-		m, err := meta.Accessor(obj)
-		if err == nil && len(others(m.GetFinalizers())) > 0 {
-			err = errFinalizers
+		if len(others(obj.(metav1.Object).GetFinalizers())) > 0 {
+			return errFinalizers
 		}
-		return err
+		return nil
 	}, false, nil, storage.DeleteOptions{})
 	if !errors.Is(err, errFinalizers) {
 		return storeerr.InterpretDeleteError(err, s.DefaultQualifiedResource, name)

@@ -89,6 +89,15 @@ func hub(obj runtime.Object) (*api.CustomResourceDefinition, error) {
 	return nil, fmt.Errorf("expected a CRD, got %T", obj)
 }
 
+// hubs returns the new and the old state of a CRD as the hub type. The old state is nil for a create.
+func hubs(obj, old runtime.Object) (c, before *api.CustomResourceDefinition, err error) {
+	if c, err = hub(obj); err != nil || old == nil {
+		return c, nil, err
+	}
+	before, err = hub(old)
+	return c, before, err
+}
+
 // represent returns a CRD as the type of a version.
 func represent(c *api.CustomResourceDefinition, version string) runtime.Object {
 	if version == v1beta1.Version {
@@ -305,58 +314,38 @@ func (k *kind) PrepareStatus(_ context.Context, obj, old runtime.Object) error {
 }
 
 func (k *kind) Validate(ctx context.Context, obj, old runtime.Object) (field.ErrorList, []string) {
-	result, err := k.judge(ctx, obj, old)
+	c, before, err := hubs(obj, old)
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}, nil
 	}
+	result := k.judge(ctx, obj, c, before)
 	if len(result.Errors) > 0 {
 		return result.Errors, nil
 	}
-	c, err := hub(obj)
-	if err != nil {
-		return field.ErrorList{field.InternalError(nil, err)}, nil
-	}
 	warnings := append(result.Warnings, k.warnings(ctx, c)...)
-	if k.compliance != nil && old != nil {
-		before, err := hub(old)
-		if err != nil {
-			return field.ErrorList{field.InternalError(nil, err)}, nil
-		}
+	if k.compliance != nil && before != nil {
 		warnings = append(warnings, k.compliance.Warnings(ctx, before, c)...)
 	}
 	return nil, warnings
 }
 
-// judge validates a write of a CRD in the version in which it was sent.
-func (k *kind) judge(ctx context.Context, obj, old runtime.Object) (crd.Result, error) {
-	var before *api.CustomResourceDefinition
-	if old != nil {
-		var err error
-		if before, err = hub(old); err != nil {
-			return crd.Result{}, err
-		}
+// judge validates a write of a CRD in the version in which it was sent. c and before are its new and
+// its old state as the hub type; before is nil for a create.
+func (k *kind) judge(ctx context.Context, obj runtime.Object, c, before *api.CustomResourceDefinition) crd.Result {
+	beta, ok := obj.(*v1beta1.CustomResourceDefinition)
+	switch {
+	case ok && before != nil:
+		return crd.ValidateUpdateV1beta1(ctx, beta, before, k.options)
+	case ok:
+		return crd.ValidateCreateV1beta1(ctx, beta, k.options)
+	case before != nil:
+		return crd.ValidateUpdate(ctx, c, before, k.options)
 	}
-	switch c := obj.(type) {
-	case *v1beta1.CustomResourceDefinition:
-		if before != nil {
-			return crd.ValidateUpdateV1beta1(ctx, c, before, k.options), nil
-		}
-		return crd.ValidateCreateV1beta1(ctx, c, k.options), nil
-	case *api.CustomResourceDefinition:
-		if before != nil {
-			return crd.ValidateUpdate(ctx, c, before, k.options), nil
-		}
-		return crd.ValidateCreate(ctx, c, k.options), nil
-	}
-	return crd.Result{}, fmt.Errorf("expected a CRD, got %T", obj)
+	return crd.ValidateCreate(ctx, c, k.options)
 }
 
 func (k *kind) ValidateStatus(ctx context.Context, obj, old runtime.Object) (field.ErrorList, []string) {
-	c, err := hub(obj)
-	if err != nil {
-		return field.ErrorList{field.InternalError(nil, err)}, nil
-	}
-	before, err := hub(old)
+	c, before, err := hubs(obj, old)
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}, nil
 	}

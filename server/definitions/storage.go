@@ -87,20 +87,16 @@ func (s *crdStorage) Delete(ctx context.Context, name string, validate rest.Vali
 	if err != nil {
 		return nil, false, err
 	}
-	m, err := meta.Accessor(obj)
-	if err != nil {
-		return nil, false, err
-	}
 	c, err := hub(obj)
-	if err == nil && unreadable(c) {
+	switch {
+	case err != nil:
+		return nil, false, err
+	case unreadable(c):
 		return s.deleteUnreadable(ctx, c, obj, validate, o)
-	}
-	if err != nil || c.DeletionTimestamp != nil {
-		// The deletion is already running.
+	case c.DeletionTimestamp != nil: // the deletion is already running
 		return s.Store.Delete(ctx, name, validate, o)
 	}
-	uid := m.GetUID()
-	conditions := storage.Preconditions{UID: &uid}
+	conditions := storage.Preconditions{UID: &c.UID}
 	if p := o.Preconditions; p != nil {
 		if p.UID != nil {
 			conditions.UID = p.UID
@@ -137,14 +133,11 @@ func (s *crdStorage) DeleteCollection(ctx context.Context, validate rest.Validat
 		return nil, err
 	}
 	err = meta.EachListItem(list, func(item runtime.Object) error {
-		m, err := meta.Accessor(item)
-		if err != nil {
-			return err
+		_, _, err := s.Delete(ctx, item.(metav1.Object).GetName(), validate, o.DeepCopy())
+		if apierrors.IsNotFound(err) {
+			return nil
 		}
-		if _, _, err := s.Delete(ctx, m.GetName(), validate, o.DeepCopy()); err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
-		return nil
+		return err
 	})
 	return list, err
 }

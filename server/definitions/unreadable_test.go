@@ -1,4 +1,4 @@
-package server_test
+package definitions_test
 
 import (
 	"encoding/json"
@@ -16,6 +16,7 @@ import (
 // TestUnreadableSchema replaces a CRD in etcd with one whose schema cannot be decoded, as a
 // newer server may write it. Its objects answer 503, and nothing overwrites its spec.
 func TestUnreadableSchema(t *testing.T) {
+	t.Parallel()
 	const (
 		crds   = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 		name   = "bads.unreadable.example.com"
@@ -54,11 +55,19 @@ func TestUnreadableSchema(t *testing.T) {
 		if _, err := db.Put(t.Context(), key, string(data)); err != nil {
 			t.Fatal(err)
 		}
-		// The error says that the CRD cannot be read.
-		_ = s.Definitions().Refresh(t.Context(), name)
+	}
+	become := func(code int, path string) {
+		t.Helper()
+		servertest.Eventually(t, func() error {
+			if got, text := servertest.Exchange(t, c, http.MethodGet, s.URL()+path, ""); got != code {
+				return fmt.Errorf("GET %s: %d instead of %d: %s", path, got, code, text)
+			}
+			return nil
+		})
 	}
 	unavailable := func() {
 		t.Helper()
+		become(http.StatusServiceUnavailable, object)
 		var status metav1.Status
 		if err := json.Unmarshal([]byte(must(http.StatusServiceUnavailable, http.MethodGet, object, "")), &status); err != nil {
 			t.Fatal(err)
@@ -86,8 +95,8 @@ func TestUnreadableSchema(t *testing.T) {
 			t.Errorf("the spec has changed after %s: %s\ninstead of %s", after, got, want)
 		}
 	}
-	kept("the reconciliation")
 	unavailable()
+	kept("the reconciliation")
 	for path, body := range map[string]string{"": `{"metadata":{"labels":{"a":"b"}}}`, "/status": `{"status":{"storedVersions":["v1"]}}`} {
 		must(http.StatusServiceUnavailable, http.MethodPut, crds+"/"+name+path, withVersion(t, readable, must(http.StatusOK, http.MethodGet, crds+"/"+name, "")))
 		kept("PUT " + path)
@@ -107,7 +116,7 @@ func TestUnreadableSchema(t *testing.T) {
 
 	// It can be repaired.
 	put(good)
-	must(http.StatusOK, http.MethodGet, object, "")
+	become(http.StatusOK, object)
 	if again := stored(); !reflect.DeepEqual(again["spec"], good["spec"]) {
 		t.Errorf("the spec is %v after the repair", again["spec"])
 	}
@@ -116,18 +125,30 @@ func TestUnreadableSchema(t *testing.T) {
 	delete(bad["metadata"].(map[string]any), "finalizers")
 	bad["metadata"].(map[string]any)["generation"] = 1
 	put(bad)
+	unavailable()
 	must(http.StatusConflict, http.MethodDelete, crds+"/"+name, `{"preconditions":{"uid":"another"}}`)
 	must(http.StatusOK, http.MethodDelete, crds+"/"+name+"?dryRun=All", "")
 	if m := stored()["metadata"].(map[string]any); m["deletionTimestamp"] != nil {
 		t.Errorf("deleted in spite of dryRun or preconditions: %v", m)
 	}
+	// It waits for an object with a finalizer, and its spec stays as it is.
+	const waiting = "/registry/unreadable.example.com/bads/b"
+	if _, err := db.Put(t.Context(), waiting, `{"apiVersion":"unreadable.example.com/v1","kind":"Bad","metadata":{"name":"b","uid":"1","finalizers":["example.com/wait"]}}`); err != nil {
+		t.Fatal(err)
+	}
 	must(http.StatusOK, http.MethodDelete, crds+"/"+name, "")
 	servertest.Eventually(t, func() error {
-		if code, text := servertest.Exchange(t, c, http.MethodGet, s.URL()+crds+"/"+name, ""); code != http.StatusNotFound {
-			return fmt.Errorf("the CRD is not deleted: %d: %s", code, text)
+		if found, err := db.Get(t.Context(), waiting); err != nil || len(found.Kvs) != 1 || !strings.Contains(string(found.Kvs[0].Value), "deletionTimestamp") {
+			return fmt.Errorf("the object is not marked as deleted: %v, %w", found, err)
 		}
 		return nil
 	})
+	must(http.StatusOK, http.MethodDelete, crds+"/"+name, "")
+	kept("the deletion")
+	if _, err := db.Delete(t.Context(), waiting); err != nil {
+		t.Fatal(err)
+	}
+	become(http.StatusNotFound, crds+"/"+name)
 	left, err := db.Get(t.Context(), "/registry/unreadable.example.com/bads/a")
 	if err != nil || len(left.Kvs) != 0 {
 		t.Error("the object is not deleted:", left, err)
