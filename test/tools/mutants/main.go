@@ -20,6 +20,7 @@
 //	go run ./mutants -mechanical 100 DIR schema crd         # 100 in these packages
 //	go run ./mutants -mechanical 50 -own DIR server/fields  # 50, with the tests of server/fields
 //	go run ./mutants -mechanical 9999 -own -skip 'Hostile|Growth|Fuzz' DIR schema  # all, quickly
+//	go run ./mutants -mechanical 9999 -own -in 'decode.go|hash' DIR schema         # all of some files and functions
 package main
 
 import (
@@ -51,16 +52,17 @@ func main() {
 	seed := flag.Uint64("seed", 1, "number that decides which mechanical mutants to test")
 	own := flag.Bool("own", false, "test mechanical mutants with the tests of their packages alone")
 	skip := flag.String("skip", "", "regular expression of the tests to leave out of -mechanical, as for go test")
+	in := flag.String("in", "", "regular expression of the files or functions to mutate with -mechanical")
 	flag.Parse()
 	if flag.NArg() == 0 || *parallel < 1 {
-		fmt.Fprintln(os.Stderr, "usage: mutants [-j N] [-sample N] DIR [ID...]\n       mutants [-j N] -mechanical N [-seed N] [-own] [-skip REGEXP] DIR [PACKAGE...]")
+		fmt.Fprintln(os.Stderr, "usage: mutants [-j N] [-sample N] DIR [ID...]\n       mutants [-j N] -mechanical N [-seed N] [-own] [-skip REGEXP] [-in REGEXP] DIR [PACKAGE...]")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var err error
 	if *size > 0 {
-		err = mechanicalMutants(ctx, os.Stdout, flag.Arg(0), flag.Args()[1:], &mechanical{parallel: *parallel, size: *size, seed: *seed, own: *own, skip: *skip})
+		err = mechanicalMutants(ctx, os.Stdout, flag.Arg(0), flag.Args()[1:], &mechanical{parallel: *parallel, size: *size, seed: *seed, own: *own, skip: *skip, in: *in})
 	} else {
 		err = run(ctx, os.Stdout, flag.Arg(0), flag.Args()[1:], *parallel, *sample)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -57,6 +58,7 @@ type mechanical struct {
 	seed       uint64
 	own        bool   // use the tests of the packages alone
 	skip       string // the regular expression of tests to leave out
+	in         string // the regular expression of files or functions to mutate
 	provers    []prover
 	proofs     []ledger.Proof
 	equivalent []*equivalent
@@ -105,6 +107,9 @@ func (r *mechanical) run(ctx context.Context, w io.Writer, patterns []string) er
 	if all, err = without(all, r.equivalent); err != nil {
 		return err
 	}
+	if all, err = within(all, r.in); err != nil {
+		return err
+	}
 	if len(all) == 0 {
 		return errors.New("no mutants in " + strings.Join(patterns, ", "))
 	}
@@ -131,6 +136,15 @@ func (r *mechanical) run(ctx context.Context, w io.Writer, patterns []string) er
 		}
 	}
 	return errors.Join(append(r.broken, report(w, chosen, alive, reached))...)
+}
+
+// within returns the mutants whose file or function matches a regular expression.
+func within(all []*mutant, expression string) ([]*mutant, error) {
+	in, err := regexp.Compile(expression)
+	if err != nil {
+		return nil, fmt.Errorf("files or functions to mutate: %w", err)
+	}
+	return slices.DeleteFunc(all, func(m *mutant) bool { return !in.MatchString(m.file) && !in.MatchString(m.function) }), nil
 }
 
 // proofNames returns the tests with proofs of each package.

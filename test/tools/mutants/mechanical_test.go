@@ -158,14 +158,14 @@ func TestMechanical(t *testing.T) {
 		t.Errorf("got mutants\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 
-	skip := ""
+	skip, in := "", ""
 	run := func(equivalent string, proofs []ledger.Proof) (string, error) {
 		t.Helper()
 		list, err := parseEquivalent(equivalent)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &mechanical{lab: &lab{root: dir, dir: t.TempDir()}, parallel: 2, size: 100, seed: 1, skip: skip, equivalent: list, proofs: proofs, provers: []prover{{"p", []string{"m"}}}}
+		r := &mechanical{lab: &lab{root: dir, dir: t.TempDir()}, parallel: 2, size: 100, seed: 1, skip: skip, in: in, equivalent: list, proofs: proofs, provers: []prover{{"p", []string{"m"}}}}
 		var out bytes.Buffer
 		err = r.run(context.Background(), &out, []string{"m"})
 		return out.String(), err
@@ -198,6 +198,15 @@ func TestMechanical(t *testing.T) {
 	if out, _ = run("", nil); !strings.Contains(out, "(Positive): no test executes it") {
 		t.Errorf("without a test: got\n%s", out)
 	}
+	skip, in = "", "Unused|Positive"
+	if out, _ = run("", nil); !strings.Contains(out, "m: 1 of 8 mutants survived") {
+		t.Errorf("two functions: got\n%s", out)
+	}
+	in = "other.go"
+	if out, err = run("", nil); err == nil || err.Error() != "no mutants in m" {
+		t.Errorf("a file without mutants: got %v\n%s", err, out)
+	}
+	in = ""
 	if _, err := run("m/m.go kind.Grade\n-case two:\n+case three:\n= it is not there\n", nil); err == nil || !strings.Contains(err.Error(), "equivalent.txt:1: no mutant of kind.Grade in m/m.go has these lines") {
 		t.Errorf("an entry without a mutant: got %v", err)
 	}
