@@ -54,7 +54,7 @@ func (s *scanner) object(id int32) bool {
 		child, _ := n.child(key)
 		switch {
 		case n.isMeta(key):
-			if !s.metaField(n, child, key) {
+			if !s.metaField(child, key) {
 				return false
 			}
 		case child == none:
@@ -73,8 +73,8 @@ func (s *scanner) object(id int32) bool {
 				return false
 			}
 		}
-		if c := max(child, nowhere); s.p.nodes[c].flags&hasDefault != 0 && s.p.nodes[c].ordinal > 0 {
-			present.add(s.p.nodes[c].ordinal - 1)
+		if c := max(child, nowhere); s.p.nodes[c].ordinal > 0 {
+			present.add(s.p.nodes[c].ordinal)
 		}
 	}
 }
@@ -105,14 +105,14 @@ func (p *presence) add(i int32) {
 
 // metaField scans apiVersion, kind or metadata. It returns false if the schema has
 // defaults in metadata, which a scan cannot handle.
-func (s *scanner) metaField(n *node, child int32, key string) bool {
+func (s *scanner) metaField(child int32, key string) bool {
 	if key != "metadata" {
 		if s.r.Peek() != '"' {
 			return false
 		}
 		return s.r.Skip() == nil
 	}
-	if child > nowhere && (n.flags&embedded != 0 || s.p.nodes[child].flags&defaultsBelow != 0) {
+	if child > nowhere && s.p.nodes[child].flags&defaultsBelow != 0 {
 		return false
 	}
 	return s.metaValue(objectMetaType())
@@ -129,9 +129,6 @@ func (s *scanner) metaValue(t *metaType) bool {
 		text, err := s.r.String()
 		return err == nil && t.isNormal(text)
 	case metaInteger, metaBoolean:
-		if c == '{' || c == '[' || c == '"' {
-			return false
-		}
 		v, err := s.r.Scalar(c)
 		return err == nil && t.isNormal(v)
 	case metaFields:

@@ -1,16 +1,13 @@
 package schema
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 )
 
 // isCanonicalTime reports whether s is a time in the format that Kubernetes writes,
@@ -45,43 +42,29 @@ func isCanonicalTime(s string) bool {
 // If drop is true, malformed fields are removed and returned; otherwise they are an
 // error. The unknown paths are relative to metadata.
 func normalizeMetadata(v any, drop bool) (out map[string]any, unknown, dropped []Path, err error) {
-	if m, ok := v.(map[string]any); ok && m != nil {
+	m, _ := v.(map[string]any)
+	if m != nil {
 		var normal bool
 		if unknown, normal = removeUnknown(m); normal {
 			return m, unknown, nil, nil
 		}
 	}
-	var meta metav1.ObjectMeta
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &meta); err != nil {
-		m, ok := v.(map[string]any)
-		if !drop || !ok {
-			return nil, nil, nil, err
-		}
-		meta = metav1.ObjectMeta{}
+	meta, err := objectMeta(v)
+	if err != nil && drop && m != nil {
+		rest := maps.Clone(m)
 		for _, k := range slices.Sorted(maps.Keys(m)) {
-			text, err := json.Marshal(map[string]any{k: m[k]})
-			if err != nil {
-				return nil, nil, nil, err
-			}
-			var probe metav1.ObjectMeta
-			if kjson.UnmarshalCaseSensitivePreserveInts(text, &probe) != nil {
+			if _, err := objectMeta(map[string]any{k: m[k]}); err != nil {
 				dropped = append(dropped, Path{{Key: k}})
-				continue
-			}
-			if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &meta); err != nil {
-				return nil, nil, nil, err
+				delete(rest, k)
 			}
 		}
+		meta, err = objectMeta(rest)
 	}
-	out, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&meta)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return out, append(unknown, unknownBelow(v)...), dropped, nil
+	out, err = runtime.DefaultUnstructuredConverter.ToUnstructured(meta)
+	return out, append(unknown, unknownBelow(m)...), dropped, err
 }
 
 // removeUnknown removes the fields that metav1.ObjectMeta does not have, and all nulls.
@@ -103,16 +86,12 @@ func removeUnknown(m map[string]any) (unknown []Path, normal bool) {
 	return unknown, normal
 }
 
-// unknownBelow returns the fields in the lists of v that metav1.ObjectMeta does not
-// have.
-func unknownBelow(v any) (unknown []Path) {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return nil
-	}
+// unknownBelow returns the fields in the lists of m that metav1.ObjectMeta does not
+// have. It has all other fields of m.
+func unknownBelow(m map[string]any) (unknown []Path) {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		list := objectMetaType().fields[k]
-		if list == nil || list.kind != metaList || list.elem.kind != metaStruct {
+		if list.kind != metaList || list.elem.kind != metaStruct {
 			continue
 		}
 		items, _ := m[k].([]any)
