@@ -109,9 +109,7 @@ func (c *compiler) finish() (*Program, error) {
 	c.finishRoot()
 	if p.hasDefaults {
 		if !p.preserveAll {
-			if err := c.completeDefaults(); err != nil {
-				return nil, err
-			}
+			c.completeDefaults()
 		}
 		c.markDefaults()
 		if err := c.boundDefaults(); err != nil {
@@ -466,9 +464,8 @@ func (c *compiler) markDefaults() {
 
 // completeDefaults prunes each default and normalizes its metadata, as if it were in an
 // object.
-func (c *compiler) completeDefaults() error {
+func (c *compiler) completeDefaults() {
 	p := c.p
-	var err error
 	for i := range p.nodes {
 		n := &p.nodes[i]
 		if n.flags&hasDefault == 0 || int32(i) == root {
@@ -477,12 +474,8 @@ func (c *compiler) completeDefaults() error {
 		if n.flags&inMetadata == 0 && !isContainer(n.dflt) {
 			continue
 		}
-		if n.dflt, err = p.pruneDefault(int32(i)); err != nil {
-			return &DefaultError{p.ref(int32(i)).Path(), err}
-		}
-		if n.dflt == nil {
+		if n.dflt = p.pruneDefault(int32(i)); n.dflt == nil {
 			n.flags &^= hasDefault
 		}
 	}
-	return nil
 }

@@ -94,7 +94,7 @@ func (p *Program) defaultOf(id int32) any {
 // pruneDefault returns the default of a node as it is after pruning. It builds the
 // smallest object that contains the default and normalizes it. The result is nil if
 // nothing is left.
-func (p *Program) pruneDefault(id int32) (any, error) {
+func (p *Program) pruneDefault(id int32) any {
 	var way []int32
 	for i := id; i != root; i = p.nodes[i].parent {
 		way = append(way, i)
@@ -113,17 +113,14 @@ func (p *Program) pruneDefault(id int32) (any, error) {
 	obj, ok := v.(map[string]any)
 	if !ok {
 		// The default is below items of the root, which no object has.
-		return p.nodes[id].dflt, nil
+		return p.nodes[id].dflt
 	}
+	// Malformed metadata is dropped, so there are no errors.
 	z := normalizer{p: p, dropMetadata: true}
-	if err := z.object(root, obj); err != nil {
-		return nil, err
-	}
+	_ = z.object(root, obj)
 	for _, k := range [...]string{"apiVersion", "kind", "metadata"} {
 		if v, found := obj[k]; found {
-			if err := z.metaField(none, obj, k, v); err != nil {
-				return nil, err
-			}
+			_ = z.metaField(none, obj, k, v)
 		}
 	}
 	v = obj
@@ -138,8 +135,8 @@ func (p *Program) pruneDefault(id int32) (any, error) {
 		case []any:
 			v = x[0]
 		default:
-			return nil, nil
+			return nil
 		}
 	}
-	return v, nil
+	return v
 }
