@@ -98,6 +98,13 @@ golden: ## update all golden files
 releases: ## regenerate the tables of kinds/releases; downloads all releases of Kubernetes
 	cd test/tools && go run ./releases ../..
 
+.PHONY: release
+release: ## build a release in dist/VERSION: make release VERSION=v1.0.0 KEY=FILE or UNSIGNED=1 [PLATFORMS=linux/amd64]
+	@cd release && go run . build --source '$(CURDIR)' --version '$(VERSION)' --output '$(CURDIR)/dist/$(VERSION)' $(RELEASE_FLAGS)
+
+RELEASE_FLAGS = $(if $(KEY),--key '$(abspath $(KEY))') $(if $(UNSIGNED),--unsigned) $(if $(PLATFORMS),--platforms '$(PLATFORMS)') \
+  $(if $(FLAVORS),--flavors '$(FLAVORS)') $(if $(BASE_URL),--base-url '$(BASE_URL)')
+
 .PHONY: ci
 ci: ## run everything that must pass before a change is merged
 	@.ci/run
