@@ -42,9 +42,9 @@ func (o *Options) addServingFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.SecurePort, "secure-port", o.SecurePort, "`port` to listen on, with TLS; 0 chooses a free port")
 	fs.StringVar(&o.KubeconfigOut, "kubeconfig-out", o.KubeconfigOut,
 		"`file` to write the administrator's kubeconfig to when the server is ready (default: kubeconfig in the data directory)")
-	fs.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile,
-		"`file` with the serving certificate in PEM; reloaded when it changes (default: a certificate signed by the server's own CA)")
-	fs.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", o.TLSPrivateKeyFile, "`file` with the private key for --tls-cert-file")
+	o.addCertificateFlags(fs)
+	fs.StringSliceVar(&o.TLSHosts, "tls-san", o.TLSHosts,
+		"comma-separated host `names` and IP addresses for which the certificate of the server's own CA is valid, beside those of the host; can be repeated")
 	fs.StringVar(&o.TLSMinVersion, "tls-min-version", o.TLSMinVersion, "lowest TLS `version` to accept: "+
 		strings.Join(cliflag.TLSPossibleVersions(), ", ")+" (default VersionTLS12)")
 	fs.StringSliceVar(&o.TLSCipherSuites, "tls-cipher-suites", o.TLSCipherSuites,
@@ -58,10 +58,30 @@ func (o *Options) addServingFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Profiling, "profiling", o.Profiling, "serve profiles at /debug/pprof/")
 }
 
+// AddIdentityFlags adds the flags that name the certificates of a server to fs, for commands that
+// issue certificates of its clients.
+func (o *Options) AddIdentityFlags(fs *pflag.FlagSet) {
+	o.addDataDirFlag(fs)
+	o.addCertificateFlags(fs)
+}
+
+func (o *Options) addCertificateFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile,
+		"`file` with the serving certificate in PEM; reloaded when it changes (default: a certificate signed by the server's own CA)")
+	fs.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", o.TLSPrivateKeyFile, "`file` with the private key for --tls-cert-file")
+	fs.StringVar(&o.CACertFile, "ca-cert-file", o.CACertFile,
+		"`file` with the certificate of the CA that signs the certificates of the server and its administrator. Servers that share it accept each other's clients. (default: a CA in the data directory, which is created)")
+	fs.StringVar(&o.CAKeyFile, "ca-key-file", o.CAKeyFile, "`file` with the private key for --ca-cert-file")
+}
+
+func (o *Options) addDataDirFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&o.DataDir, "data-dir", o.DataDir, "`directory` for the embedded etcd, the certificates and the kubeconfig")
+}
+
 // AddDataFlags adds the flags that name the data of a server to fs, for commands that use the
 // data without a server.
 func (o *Options) AddDataFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.DataDir, "data-dir", o.DataDir, "`directory` for the embedded etcd, the certificates and the kubeconfig")
+	o.addDataDirFlag(fs)
 	fs.StringSliceVar(&o.Etcd.URLs, "etcd-servers", o.Etcd.URLs,
 		"comma-separated `URLs` of an external etcd cluster, or the URL of kine (default: an embedded etcd in the data directory)")
 	fs.StringVar(&o.Etcd.CAFile, "etcd-cafile", o.Etcd.CAFile, "`file` with the CA certificate for connections to etcd")

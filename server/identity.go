@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 
@@ -41,16 +43,23 @@ var (
 
 // newIdentity reads or creates the certificates of a server.
 func newIdentity(o *Options) (*identity, error) {
-	id := &identity{config: pki.Config{
-		Dir:   filepath.Join(o.DataDir, "pki"),
-		Hosts: servingHosts(o.BindAddress),
-	}}
+	id := &identity{config: pkiConfig(o)}
 	bundle, err := pki.Ensure(id.config)
 	if err != nil {
 		return nil, err
 	}
 	id.current.Store(bundle)
 	return id, nil
+}
+
+// pkiConfig returns the configuration of the certificates of a server.
+func pkiConfig(o *Options) pki.Config {
+	return pki.Config{
+		Dir:        filepath.Join(o.DataDir, "pki"),
+		Hosts:      append(servingHosts(o.BindAddress), o.TLSHosts...),
+		CACertFile: o.CACertFile,
+		CAKeyFile:  o.CAKeyFile,
+	}
 }
 
 // servingHosts returns the names and addresses of the server.
@@ -190,8 +199,8 @@ func loopbackConfig(id *identity, url, token string) *rest.Config {
 }
 
 // kubeconfig returns the administrator's kubeconfig.
-func kubeconfig(o *Options, b *pki.Bundle, url string) (pki.Kubeconfig, error) {
-	k := pki.Kubeconfig{Server: url, CA: b.CA.Cert, Admin: b.Admin}
+func kubeconfig(o *Options, b *pki.Bundle, server string) (pki.Kubeconfig, error) {
+	k := pki.Kubeconfig{Server: server, CA: b.CA.Cert, Client: b.Admin}
 	if o.TLSCertFile == "" {
 		return k, nil
 	}
@@ -205,11 +214,49 @@ func kubeconfig(o *Options, b *pki.Bundle, url string) (pki.Kubeconfig, error) {
 	if err != nil {
 		return k, fmt.Errorf("read --tls-cert-file and --tls-private-key-file: %w", err)
 	}
-	host := clientHost(o.BindAddress)
-	if pair.Leaf.VerifyHostname(host) != nil && len(pair.Leaf.DNSNames) > 0 {
+	u, err := url.Parse(server)
+	if err != nil {
+		return k, fmt.Errorf("the address of the server: %w", err)
+	}
+	if pair.Leaf.VerifyHostname(u.Hostname()) != nil && len(pair.Leaf.DNSNames) > 0 {
 		k.ServerName = pair.Leaf.DNSNames[0]
 	}
 	return k, nil
+}
+
+// UserKubeconfig returns a kubeconfig for a user of the server with these options, at a URL. It
+// has a new client certificate, which the CA of the server signs: the data directory must have
+// one, unless the options name another. If the URL is empty, it is the one in the kubeconfig that
+// the server has written.
+func UserKubeconfig(o *Options, server, user string, groups ...string) ([]byte, error) {
+	if server == "" {
+		written, err := clientcmd.LoadFromFile(o.kubeconfigPath())
+		if err != nil {
+			return nil, fmt.Errorf("set the URL of the server with --server: without it, that in the server's own kubeconfig is used: %w", err)
+		}
+		for _, cluster := range written.Clusters {
+			server = cluster.Server
+		}
+	}
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("--server %q is not a URL: it must begin with https://", server)
+	}
+	config := pkiConfig(o)
+	ca, err := pki.ReadCA(config)
+	if err != nil {
+		return nil, fmt.Errorf("%w: name the data directory of the server with --data-dir", err)
+	}
+	client, err := pki.NewClient(config, user, groups...)
+	if err != nil {
+		return nil, err
+	}
+	k, err := kubeconfig(o, &pki.Bundle{CA: ca}, server)
+	if err != nil {
+		return nil, err
+	}
+	k.User, k.Client = user, client
+	return k.Marshal()
 }
 
 // clientHost returns the address for clients on this machine.

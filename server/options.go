@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -79,6 +80,11 @@ type Options struct {
 	// TLSCertFile and TLSPrivateKeyFile are the serving certificate; the default is a
 	// certificate signed by the server's own CA.
 	TLSCertFile, TLSPrivateKeyFile string
+	// TLSHosts are further names and addresses for which the certificate of the server's own CA is
+	// valid.
+	TLSHosts []string
+	// CACertFile and CAKeyFile are the server's CA; the default is one in DataDir, which is created.
+	CACertFile, CAKeyFile string
 	// TLSMinVersion is the lowest TLS version to accept, and TLSCipherSuites the cipher
 	// suites for TLS 1.2, both spelled as in kube-apiserver's flags. Empty means the
 	// defaults.
@@ -265,10 +271,18 @@ func (o *Options) Validate() error {
 	if (o.TLSCertFile == "") != (o.TLSPrivateKeyFile == "") {
 		bad("--tls-cert-file and --tls-private-key-file must be set together")
 	}
+	if (o.CACertFile == "") != (o.CAKeyFile == "") {
+		bad("--ca-cert-file and --ca-key-file must be set together")
+	}
+	for _, host := range o.TLSHosts {
+		if net.ParseIP(host) == nil && len(validation.IsDNS1123Subdomain(strings.TrimPrefix(host, "*."))) > 0 {
+			bad("--tls-san %q is neither a host name nor an IP address", host)
+		}
+	}
 	for _, f := range []struct{ flag, path string }{
 		{"etcd-cafile", o.Etcd.CAFile}, {"etcd-certfile", o.Etcd.CertFile}, {"etcd-keyfile", o.Etcd.KeyFile},
 		{"tls-cert-file", o.TLSCertFile}, {"tls-private-key-file", o.TLSPrivateKeyFile},
-		{"client-ca-file", o.ClientCAFile}, {"token-auth-file", o.TokenAuthFile}, {"audit-policy-file", o.AuditPolicyFile},
+		{"ca-cert-file", o.CACertFile}, {"ca-key-file", o.CAKeyFile}, {"client-ca-file", o.ClientCAFile}, {"token-auth-file", o.TokenAuthFile}, {"audit-policy-file", o.AuditPolicyFile},
 		{"audit-webhook-config-file", o.AuditWebhookConfigFile}, {"encryption-provider-config", o.EncryptionProviderConfig},
 		{"authorization-config", o.Authorization.File}, {"authorization-webhook-config-file", o.Authorization.WebhookConfigFile},
 	} {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"espalier.dev/server"
+	"espalier.dev/server/pki"
 )
 
 // TestHelpExamples runs every example of every command's help text in testdata/examples.
@@ -64,6 +65,10 @@ func TestHelpExamples(t *testing.T) {
 				switch c.Name() {
 				case "backup":
 					createData(t, "espalier-data", "older.db")
+				case "kubeconfig":
+					if _, err := pki.Ensure(pki.Config{Dir: "espalier-data/pki"}); err != nil {
+						t.Fatal(err)
+					}
 				case "envtest":
 					t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
 					t.Setenv("HOME", dir)

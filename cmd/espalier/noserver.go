@@ -20,15 +20,15 @@ const hasServer = false
 const (
 	buildHelp = `
 
-This is espalier-cli, which has no server: serve, envtest, backup and restore, and the flags
---snapshot and --etcd-servers, need the complete program espalier of the same release.`
+This is espalier-cli, which has no server: serve, kubeconfig, envtest, backup and restore, and
+the flags --snapshot and --etcd-servers, need the complete program espalier of the same release.`
 	etcdHelp = " (not in espalier-cli)"
 )
 
 // serverCommands returns commands with the names of those that need the server. They fail with
 // the advice where the server is, and help lists and completion leave them out.
 func serverCommands(*app) (commands []*cobra.Command) {
-	for _, name := range []string{"serve", "envtest", "backup", "restore"} {
+	for _, name := range []string{"serve", "kubeconfig", "envtest", "backup", "restore"} {
 		commands = append(commands, &cobra.Command{
 			Use:    name,
 			Short:  "Not in this program: " + name + " needs the server",

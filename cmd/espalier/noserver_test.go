@@ -42,6 +42,7 @@ func TestNoServer(t *testing.T) {
 			"or run go install espalier.dev/cmd/espalier@latest"
 		for what, lines := range map[string][]string{
 			"serve":          {"serve", "serve --data-dir x -v 3", "--semantics kubernetes serve"},
+			"kubeconfig":     {"kubeconfig --server https://a"},
 			"envtest":        {"envtest", "envtest dir"},
 			"backup":         {"backup file --force", "backup"},
 			"restore":        {"restore --data-dir x file"},

@@ -24,7 +24,7 @@ const buildHelp, etcdHelp = "", ""
 
 // serverCommands returns the commands that need the server.
 func serverCommands(a *app) []*cobra.Command {
-	return []*cobra.Command{newServeCommand(a), newEnvtestCommand(a), newBackupCommand(a), newRestoreCommand(a)}
+	return []*cobra.Command{newServeCommand(a), newKubeconfigCommand(a), newEnvtestCommand(a), newBackupCommand(a), newRestoreCommand(a)}
 }
 
 // openEtcd opens a snapshot file, or connects to an etcd.

@@ -15,7 +15,7 @@ import (
 // clusterName is the name of the server in a kubeconfig.
 const clusterName = "espalier"
 
-// Kubeconfig holds the address of a server and the credentials of its administrator.
+// Kubeconfig holds the address of a server and the credentials of a user.
 type Kubeconfig struct {
 	// Server is the server's URL.
 	Server string
@@ -23,23 +23,29 @@ type Kubeconfig struct {
 	CA []byte
 	// ServerName is the name in the server's certificate, if it is not the host of the URL.
 	ServerName string
-	// Admin is the administrator's certificate.
-	Admin Pair
+	// User is the name of the user; empty means the administrator.
+	User string
+	// Client is the user's certificate.
+	Client Pair
 }
 
 // Marshal returns the text of the file.
 func (k Kubeconfig) Marshal() ([]byte, error) {
+	user := k.User
+	if user == "" {
+		user = AdminUser
+	}
 	c := clientcmdapi.NewConfig()
 	c.Clusters[clusterName] = &clientcmdapi.Cluster{
 		Server:                   k.Server,
 		CertificateAuthorityData: k.CA,
 		TLSServerName:            k.ServerName,
 	}
-	c.AuthInfos[AdminUser] = &clientcmdapi.AuthInfo{
-		ClientCertificateData: k.Admin.Cert,
-		ClientKeyData:         k.Admin.Key,
+	c.AuthInfos[user] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: k.Client.Cert,
+		ClientKeyData:         k.Client.Key,
 	}
-	c.Contexts[clusterName] = &clientcmdapi.Context{Cluster: clusterName, AuthInfo: AdminUser}
+	c.Contexts[clusterName] = &clientcmdapi.Context{Cluster: clusterName, AuthInfo: user}
 	c.CurrentContext = clusterName
 	data, err := clientcmd.Write(*c)
 	if err != nil {

@@ -25,6 +25,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"k8s.io/client-go/util/keyutil"
 )
 
 const (
@@ -56,6 +58,9 @@ type Config struct {
 	Dir string
 	// Hosts are the host names and addresses of the server.
 	Hosts []string
+	// CACertFile and CAKeyFile are the files of a CA that servers share. It is neither created
+	// nor renewed. If they are empty, the directory has the CA.
+	CACertFile, CAKeyFile string
 	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
 }
@@ -94,9 +99,12 @@ type signer struct {
 
 // authority returns the CA in the directory, and creates or renews it if necessary.
 func (c Config) authority(now time.Time) (*signer, error) {
-	s, err := c.load("ca")
+	s, err := c.loadAuthority()
 	if err != nil {
 		return nil, err
+	}
+	if c.CACertFile != "" {
+		return s, nil
 	}
 	if s == nil {
 		key, err := newKey()
@@ -105,11 +113,34 @@ func (c Config) authority(now time.Time) (*signer, error) {
 		}
 		return c.sign("ca", authorityTemplate(now), key, nil)
 	}
-	if !s.cert.IsCA {
-		return nil, fmt.Errorf("%s is not a CA certificate: remove the directory %s to create a new CA", s.CertFile, c.Dir)
-	}
 	if due(s.cert, now) {
 		return c.sign("ca", authorityTemplate(now), s.key, nil)
+	}
+	return s, nil
+}
+
+// loadAuthority reads the CA. It returns nil if there is none.
+func (c Config) loadAuthority() (*signer, error) {
+	if c.CACertFile == "" {
+		s, err := c.load("ca")
+		if err == nil && s != nil && !s.cert.IsCA {
+			return nil, fmt.Errorf("%s is not a CA certificate: remove the directory %s to create a new CA", s.CertFile, c.Dir)
+		}
+		return s, err
+	}
+	s := &signer{Pair: Pair{CertFile: c.CACertFile, KeyFile: c.CAKeyFile}}
+	var err error
+	if s.Cert, err = os.ReadFile(s.CertFile); err != nil {
+		return nil, fmt.Errorf("read the CA: %w", err)
+	}
+	if s.Key, err = os.ReadFile(s.KeyFile); err != nil {
+		return nil, fmt.Errorf("read the CA: %w", err)
+	}
+	if err := s.parse(); err != nil {
+		return nil, fmt.Errorf("read the CA: %w", err)
+	}
+	if !s.cert.IsCA {
+		return nil, fmt.Errorf("%s is not a CA certificate", s.CertFile)
 	}
 	return s, nil
 }
@@ -142,17 +173,14 @@ func limitAge(template *x509.Certificate, ca *signer, now time.Time) {
 }
 
 // NewClient returns a new client certificate for a user, signed by the CA in the
-// directory, which [Ensure] has created. It writes no files.
+// directory, which [Ensure] has created, or by the CA that servers share. It writes no files.
 func NewClient(c Config, user string, groups ...string) (Pair, error) {
 	if user == "" {
 		return Pair{}, errors.New("the name of the user is empty")
 	}
-	ca, err := c.load("ca")
+	ca, err := c.existingAuthority()
 	if err != nil {
 		return Pair{}, err
-	}
-	if ca == nil {
-		return Pair{}, fmt.Errorf("%s has no CA", c.Dir)
 	}
 	key, err := newKey()
 	if err != nil {
@@ -165,6 +193,23 @@ func NewClient(c Config, user string, groups ...string) (Pair, error) {
 		return Pair{}, fmt.Errorf("create the certificate of user %q: %w", user, err)
 	}
 	return s.Pair, nil
+}
+
+// ReadCA returns the CA that [Ensure] has created, or that servers share.
+func ReadCA(c Config) (Pair, error) {
+	ca, err := c.existingAuthority()
+	if err != nil {
+		return Pair{}, err
+	}
+	return ca.Pair, nil
+}
+
+func (c Config) existingAuthority() (*signer, error) {
+	ca, err := c.loadAuthority()
+	if err == nil && ca == nil {
+		err = fmt.Errorf("%s has no CA", c.Dir)
+	}
+	return ca, err
 }
 
 func (c Config) now() time.Time {
@@ -330,11 +375,7 @@ func (s *signer) parse() error {
 	if s.cert, err = x509.ParseCertificate(block.Bytes); err != nil {
 		return fmt.Errorf("%s: %w", s.CertFile, err)
 	}
-	block, _ = pem.Decode(s.Key)
-	if block == nil {
-		return fmt.Errorf("%s is not PEM", s.KeyFile)
-	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	key, err := keyutil.ParsePrivateKeyPEM(s.Key)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.KeyFile, err)
 	}

@@ -2,6 +2,7 @@ package pki
 
 import (
 	"bytes"
+	"crypto/ecdsa"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -187,7 +188,7 @@ func copyPair(from, to Pair) error {
 func TestKubeconfig(t *testing.T) {
 	b := ensure(t, Config{Dir: t.TempDir()})
 	path := filepath.Join(t.TempDir(), "sub", "kubeconfig")
-	k := Kubeconfig{Server: "https://127.0.0.1:6443", CA: b.CA.Cert, ServerName: "name", Admin: b.Admin}
+	k := Kubeconfig{Server: "https://127.0.0.1:6443", CA: b.CA.Cert, ServerName: "name", Client: b.Admin}
 	if err := k.Write(path); err != nil {
 		t.Fatal(err)
 	}
@@ -331,6 +332,59 @@ func TestNewClientErrors(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := NewClient(c, ""); err == nil || !strings.Contains(err.Error(), "the name of the user is empty") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestSharedCA issues the certificates of two servers with one CA in files that nobody may change.
+func TestSharedCA(t *testing.T) {
+	now := time.Now()
+	ca := ensure(t, Config{Dir: t.TempDir()}).CA
+	shared := func() Config {
+		return Config{Dir: t.TempDir(), Hosts: []string{"a.example.com"}, CACertFile: ca.CertFile, CAKeyFile: ca.KeyFile}
+	}
+	block, _ := pem.Decode(ca.Key)
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalECPrivateKey(key.(*ecdsa.PrivateKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Other programs write other forms of keys.
+	if err := os.WriteFile(ca.KeyFile, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(ca.KeyFile, 0o440); err != nil {
+		t.Fatal(err)
+	}
+	first, second := shared(), shared()
+	a, b := ensure(t, first), ensure(t, second)
+	verify(t, a, b.Serving, x509.ExtKeyUsageServerAuth, "a.example.com", now)
+	verify(t, b, a.Admin, x509.ExtKeyUsageClientAuth, "", now)
+	client, err := NewClient(first, "ann", "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cert := verify(t, b, client, x509.ExtKeyUsageClientAuth, "", now); cert.Subject.CommonName != "ann" {
+		t.Errorf("the user is %s", cert.Subject)
+	}
+	if again := ensure(t, first); !bytes.Equal(again.Serving.Cert, a.Serving.Cert) {
+		t.Error("the serving certificate was issued again")
+	}
+	if mode := stat(t, ca.KeyFile).Mode().Perm(); mode != 0o440 {
+		t.Errorf("the mode of the key has changed to %o", mode)
+	}
+	if _, err := os.Stat(filepath.Join(first.Dir, "ca.key")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory has a CA of its own: %v", err)
+	}
+
+	first.CACertFile, first.CAKeyFile = a.Serving.CertFile, a.Serving.KeyFile
+	if _, err := Ensure(first); err == nil || !strings.Contains(err.Error(), "is not a CA certificate") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := ReadCA(Config{Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "has no CA") {
 		t.Errorf("got %v", err)
 	}
 }
