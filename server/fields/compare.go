@@ -75,9 +75,6 @@ func (c *comparer) check(t *typ, v any) {
 // values compares two values of one field.
 func (c *comparer) values(t *typ, was, is any) {
 	before, after := formOf(was), formOf(is)
-	if before == null && after == null || c.unsure {
-		return
-	}
 	if before != after && t.several {
 		c.unsure = true
 		return

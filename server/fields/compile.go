@@ -93,14 +93,12 @@ func (c *compiler) compile(ref smd.TypeRef) *typ {
 	}
 	if l := a.List; l != nil {
 		t.items = &typList{element: c.compile(l.ElementType), atomic: l.ElementRelationship != smd.Associative}
-		if len(l.Keys) > 0 {
-			t.items.keys = slices.Sorted(slices.Values(l.Keys))
-			t.items.defaults = make([]any, len(l.Keys))
-			if element, _ := c.schema.Resolve(l.ElementType); element.Map != nil {
-				for i, name := range t.items.keys {
-					if f, ok := element.Map.FindField(name); ok {
-						t.items.defaults[i] = f.Default
-					}
+		t.items.keys = slices.Sorted(slices.Values(l.Keys))
+		t.items.defaults = make([]any, len(l.Keys))
+		if element, _ := c.schema.Resolve(l.ElementType); element.Map != nil {
+			for i, name := range t.items.keys {
+				if f, ok := element.Map.FindField(name); ok {
+					t.items.defaults[i] = f.Default
 				}
 			}
 		}

@@ -75,12 +75,8 @@ func (b *Bounded) Check(obj runtime.Object, gvk runtimeschema.GroupVersionKind) 
 			return nil //nolint:nilerr // the converter reports it
 		}
 	}
-	t := b.typeOf(obj, gvk)
-	if t == nil {
-		return nil // the converter reports it
-	}
 	var m moves
-	m.count(t, v)
+	m.count(b.typeOf(obj, gvk), v) // nothing without a type: the converter reports it
 	if m.total <= maxMoves {
 		return nil
 	}

@@ -63,7 +63,7 @@ func (m *merger) values(t *typ, live, config any) (any, bool) {
 		if before >= aScalar && old == nil || after >= aScalar && new == nil {
 			return m.leave()
 		}
-		if len(old) > 0 || len(new) > 0 {
+		if len(old) > 0 {
 			return m.lists(t, live, old, new)
 		}
 	default:
@@ -137,13 +137,9 @@ func (t *typMap) hollow(v map[string]any) bool {
 // object alone stay before the item that follows them, and shared items take the order of the
 // configuration. A shared item of the object is skipped while another one is due.
 func (m *merger) lists(t *typ, live any, old, new []any) (any, bool) {
-	if len(new) == 0 || len(old) == 0 {
+	if len(new) == 0 {
 		m.check(t, old)
-		m.check(t, new)
-		if len(new) == 0 {
-			return live, true
-		}
-		return new, false
+		return live, true
 	}
 	before, ok := t.items.keysOf(old)
 	after, ok2 := t.items.keysOf(new)

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -66,6 +67,10 @@ func TestPlainWrites(t *testing.T) {
 			}
 			live = got
 			live.SetUID("1")
+			// The times differ from those of the next write.
+			for i, e := range entriesOf(live) {
+				e.(map[string]any)["time"] = time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC).Format(time.RFC3339)
+			}
 		}
 	}
 }
@@ -273,5 +278,62 @@ func TestConvertor(t *testing.T) {
 	}
 	if _, err := c.ConvertToVersion(widget(t, "v2", `{}`), v1); err == nil || err.Error() != "to example.com/v1" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestHollow checks which maps have an empty list whose items have owners.
+func TestHollow(t *testing.T) {
+	t.Parallel()
+	number := typField{typ: &typ{scalar: smd.Numeric}}
+	tags, args := typField{typ: &typ{items: &typList{}}}, typField{typ: &typ{items: &typList{atomic: true}}}
+	inside := map[string]typField{"tags": tags, "args": args, "n": number}
+	m := &typMap{declared: map[string]typField{
+		"tags": tags, "args": args, "n": number, "granular": {typ: &typ{fields: &typMap{declared: inside}}}, "atomic": {typ: &typ{fields: &typMap{declared: inside, atomic: true}}},
+	}}
+	for config, want := range map[string]bool{
+		`{}`: false, `{"tags": []}`: true, `{"tags": ["a"]}`: false, `{"args": []}`: false, `{"n": []}`: false, `{"unknown": []}`: false, `{"n": {"tags": []}}`: false,
+		`{"granular": {}}`: false, `{"granular": {"tags": []}}`: true, `{"granular": {"args": []}}`: false, `{"atomic": {"tags": []}}`: false,
+	} {
+		if got := m.hollow(spec(widget(t, "v1", config).Object)); got != want {
+			t.Errorf("%s: got %v", config, got)
+		}
+	}
+}
+
+// TestFits checks which fields of managedFields fit the types of an object that keeps unknown
+// fields.
+func TestFits(t *testing.T) {
+	t.Parallel()
+	d := define(t, strings.ReplaceAll(gadgets, "SPEC", `{"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+		"point": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"x": {"type": "integer"}}}, "tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}}`))
+	root := NewTypes(d).versions["example.com/v1"].walked()
+	for _, test := range []struct {
+		spec set
+		want bool
+	}{
+		{set{"f:point": set{}}, true},
+		{set{"f:point": set{"f:x": set{}}}, false},
+		{set{"f:other": set{"f:x": set{}}}, true},
+		{set{"f:other": set{`v:"a"`: set{}}}, true},
+		{set{"f:tags": set{`v:"a"`: set{}}}, true},
+		{set{"f:tags": set{self: set{}, `v:"a"`: set{}}}, true},
+		{set{"f:tags": set{"f:a": set{}}}, false},
+		{set{"f:tags": set{"v:a": set{}}}, false},
+		{set{`v:"a"`: set{}}, false},
+		{set{self: set{}}, false},
+		{set{self: set{}, "f:point": set{}}, true},
+		{set{self: set{"f:a": set{}}, "f:point": set{}}, false},
+		{set{"f:point": "x"}, false},
+	} {
+		if got := root.fits(set{"f:spec": test.spec}); got != test.want {
+			t.Errorf("%v: got %v", test.spec, got)
+		}
+	}
+	m := endpoint(t, d, "v1", "")
+	if m.Stock() != m.stock {
+		t.Error("another field manager")
+	}
+	if err := m.bounded.Check(&unstructured.Unstructured{Object: map[string]any{"a": "b"}}, runtimeschema.GroupVersionKind{Kind: "Unknown"}); err != nil {
+		t.Error(err)
 	}
 }
