@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -24,18 +25,13 @@ func choose[D Definition](o Object, candidates []D) D {
 		path = located.Path()
 	}
 	object := directories(path)
+	ours := slices.DeleteFunc(slices.Clone(candidates), func(d D) bool { return isTestData(directories(d.Place()), object) })
+	if len(ours) > 0 {
+		candidates = ours
+	}
 	return slices.MinFunc(candidates, func(a, b D) int {
-		x, y := directories(a.Place()), directories(b.Place())
-		if p, q := isTestData(x, object), isTestData(y, object); p != q {
-			if p {
-				return 1
-			}
-			return -1
-		}
-		if p, q := common(x, object), common(y, object); p != q {
-			return q - p
-		}
-		return -version.CompareKubeAwareVersionStrings(newest(a), newest(b))
+		return cmp.Or(common(directories(b.Place()), object)-common(directories(a.Place()), object),
+			version.CompareKubeAwareVersionStrings(newest(b), newest(a)))
 	})
 }
 
@@ -65,8 +61,7 @@ func isTestDirectory(name string) bool {
 // isTestData reports whether a CRD is below a directory with test data to which the object does not
 // belong.
 func isTestData(crd, object []string) bool {
-	i := slices.IndexFunc(crd, isTestDirectory)
-	return i >= 0 && common(crd, object) <= i
+	return common(crd, object) <= slices.IndexFunc(crd, isTestDirectory)
 }
 
 // common returns the number of directories that two paths start with.

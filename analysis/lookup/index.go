@@ -118,14 +118,12 @@ func (x *Index[D]) WasBuiltin(o Object) bool {
 
 // Find returns the CRD of an object. If there is none, the error is a [*Missing]. Other errors are
 // those of Extend.
-func (x *Index[D]) Find(o Object) (D, error) {
-	d, err := x.find(o)
-	if err == nil || x.extended == nil || o.Kind() == "" || len(x.byKind[KindOf(o)]) > 0 {
-		return d, err
-	}
-	all, err := x.extended()
-	if err != nil {
-		return d, err
+func (x *Index[D]) Find(o Object) (found D, err error) {
+	all := x
+	if x.extended != nil && o.Kind() != "" && len(x.byKind[KindOf(o)]) == 0 {
+		if all, err = x.extended(); err != nil {
+			return found, err
+		}
 	}
 	return all.find(o)
 }
@@ -133,20 +131,21 @@ func (x *Index[D]) Find(o Object) (D, error) {
 func (x *Index[D]) find(o Object) (found D, err error) {
 	gk := KindOf(o)
 	version := strings.TrimPrefix(o.APIVersion(), gk.Group+"/")
-	var several []D
+	var candidates []D
 	for _, d := range x.byKind[gk] {
 		if !serves(d, version) {
 			continue
 		}
-		if !x.chooses || len(x.byKind[gk]) == 1 {
-			return d, nil
+		if candidates = append(candidates, d); !x.chooses {
+			break
 		}
-		several = append(several, d)
 	}
-	if len(several) > 0 {
-		return choose(o, several), nil
+	if len(candidates) > 0 {
+		found = choose(o, candidates)
+	} else {
+		err = x.missing(o, gk, version)
 	}
-	return found, x.missing(o, gk, version)
+	return found, err
 }
 
 // Others returns the other CRDs of the kind of one that an object uses.

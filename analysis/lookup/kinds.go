@@ -2,7 +2,7 @@ package lookup
 
 import (
 	"fmt"
-	"iter"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -80,10 +80,10 @@ func missingBuiltin(apiVersion, kind string) *Missing {
 	}
 	e.Field = "kind"
 	same := func(other schema.GroupVersionKind) bool { return other.GroupVersion() == gvk.GroupVersion() }
-	if near := nearest.Name(kind, builtinNames(same)); near != "" {
+	if near := nearest.Name(kind, slices.Values(builtinNames(same))); near != "" {
 		return meant(near)
 	}
-	if near := nearest.Name(kind, builtinNames(func(schema.GroupVersionKind) bool { return true })); near != "" {
+	if near := nearest.Name(kind, slices.Values(builtinNames(func(schema.GroupVersionKind) bool { return true }))); near != "" {
 		return meant(findBuiltin(func(other schema.GroupVersionKind) bool { return other.Kind == near }) + " " + near)
 	}
 	return nil
@@ -127,12 +127,11 @@ func findBuiltin(fits func(schema.GroupVersionKind) bool) string {
 }
 
 // builtinNames returns the built-in kinds that fit, without their versions.
-func builtinNames(fits func(schema.GroupVersionKind) bool) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, r := range kinds.Resources() {
-			if fits(r.GroupVersionKind()) && !yield(r.Kind) {
-				return
-			}
+func builtinNames(fits func(schema.GroupVersionKind) bool) (names []string) {
+	for _, r := range kinds.Resources() {
+		if fits(r.GroupVersionKind()) {
+			names = append(names, r.Kind)
 		}
 	}
+	return names
 }

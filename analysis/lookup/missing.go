@@ -146,7 +146,7 @@ func misspelledField(o Object) *Missing {
 // meant returns the apiVersion of the CRD that an object of a group without CRDs is probably for,
 // or "".
 func (x *Index[D]) meant(gk runtimeschema.GroupKind, version string) string {
-	if isKubernetesGroup(gk.Group) && len(scheme.Scheme.VersionsForGroupKind(gk)) > 0 {
+	if len(scheme.Scheme.VersionsForGroupKind(gk)) > 0 {
 		return ""
 	}
 	kinds := x.groups()
@@ -217,7 +217,7 @@ func similarGroups(a, b string) bool {
 		return strings.ReplaceAll(a, ".", "") == strings.ReplaceAll(b, ".", "")
 	}
 	for i, label := range as {
-		if label != bs[i] && nearest.Name(label, slices.Values(bs[i:i+1])) == "" {
+		if nearest.Name(label, slices.Values(bs[i:i+1])) == "" {
 			return false
 		}
 	}
@@ -228,6 +228,6 @@ func similarGroups(a, b string) bool {
 // example.org do. Groups that differ in the first one are often those of one project, with
 // kinds of the same names.
 func sameButLast(a, b string) bool {
-	i, j := strings.LastIndexByte(a, '.'), strings.LastIndexByte(b, '.')
-	return i > 0 && i == j && a[:i] == b[:j]
+	last := strings.LastIndexByte(a, '.') + 1
+	return last > 0 && strings.HasPrefix(b, a[:last]) && !strings.Contains(b[last:], ".")
 }

@@ -85,11 +85,7 @@ func (r *Resources) unknown(e *UnknownResourceError) error {
 	if e.Group != "" {
 		text += fmt.Sprintf(" in group %q", e.Group)
 	}
-	known := slices.Collect(r.Names)
-	for _, d := range r.CRDs {
-		n := d.Names()
-		known = append(append(known, n.Plural, n.Singular, n.Kind), n.ShortNames...)
-	}
+	known := append(slices.Collect(r.Names), allNames(r.CRDs)...)
 	near := nearest.Name(e.Name, slices.Values(known))
 	switch {
 	case near != "" && !strings.EqualFold(near, e.Name):
@@ -133,7 +129,7 @@ func Find(definitions []*crd.Definition, request, apiVersion string) (v *crd.Ver
 	}
 	switch len(found) {
 	case 0:
-		e := &UnknownResourceError{Name: name, Group: group, Nearest: nearest.Name(name, allNames(definitions)), Known: plurals(definitions)}
+		e := &UnknownResourceError{Name: name, Group: group, Nearest: nearest.Name(name, slices.Values(allNames(definitions))), Known: plurals(definitions)}
 		if strings.EqualFold(e.Nearest, name) {
 			// The group is wrong, not the name.
 			e.Nearest = ""
@@ -159,9 +155,7 @@ func Find(definitions []*crd.Definition, request, apiVersion string) (v *crd.Ver
 // qualifier returns the length of what identifies a resource after its name, and the version if
 // that is a part of it: the group, a version and the group, or a version of the core group.
 func qualifier(d *crd.Definition, rest string) (length int, version string) {
-	starts := func(prefix string) bool {
-		return prefix != "" && (rest == prefix || strings.HasPrefix(rest, prefix+"."))
-	}
+	starts := func(prefix string) bool { return rest == prefix || strings.HasPrefix(rest, prefix+".") }
 	if starts(d.Group()) {
 		length = len(d.Group())
 	}
@@ -170,7 +164,7 @@ func qualifier(d *crd.Definition, rest string) (length int, version string) {
 		if d.Group() != "" {
 			full += "." + d.Group()
 		}
-		if starts(full) && len(full) > length {
+		if starts(full) {
 			length, version = len(full), v.Name()
 		}
 	}
@@ -193,13 +187,11 @@ func versionOf(d *crd.Definition, name string) (*crd.Version, error) {
 	if len(versions) == 0 {
 		return nil, fmt.Errorf("%s has no versions", d.Name())
 	}
+	served := slices.DeleteFunc(slices.Clone(versions), func(v *crd.Version) bool { return !v.Served() })
+	if len(served) > 0 {
+		versions = served
+	}
 	return slices.MaxFunc(versions, func(a, b *crd.Version) int {
-		if a.Served() != b.Served() {
-			if a.Served() {
-				return 1
-			}
-			return -1
-		}
 		return version.CompareKubeAwareVersionStrings(a.Name(), b.Name())
 	}), nil
 }
@@ -207,23 +199,18 @@ func versionOf(d *crd.Definition, name string) (*crd.Version, error) {
 // namesOf returns all names of a resource.
 func namesOf(d *crd.Definition) []string {
 	n := d.Names()
-	names := []string{n.Plural, n.Kind, strings.ToLower(n.Kind)}
+	names := []string{n.Plural, n.Kind}
 	if n.Singular != "" {
 		names = append(names, n.Singular)
 	}
 	return append(names, n.ShortNames...)
 }
 
-func allNames(definitions []*crd.Definition) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, d := range definitions {
-			for _, n := range namesOf(d) {
-				if !yield(n) {
-					return
-				}
-			}
-		}
+func allNames(definitions []*crd.Definition) (names []string) {
+	for _, d := range definitions {
+		names = append(names, namesOf(d)...)
 	}
+	return names
 }
 
 func plurals(definitions []*crd.Definition) (names []string) {
