@@ -7,6 +7,7 @@ package audit
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -98,6 +99,10 @@ type bucketKey struct {
 	kind                compliance.Kind
 }
 
+func (k bucketKey) compare(l bucketKey) int {
+	return cmp.Or(strings.Compare(k.definition, l.definition), strings.Compare(k.version, l.version), cmp.Compare(k.kind, l.kind))
+}
+
 // bucket has the groups with the smallest keys, and one for all others.
 type bucket struct {
 	groups map[groupKey]*Group
@@ -133,21 +138,15 @@ func Pattern(p *compliance.Problem) string {
 
 // Add adds an object of a CRD and what was found in it.
 func (a *Audit) Add(d *crd.Definition, o Object, r *compliance.Report) {
-	counts := a.counts[d.Name()]
-	if counts == nil {
-		counts = new(compliance.Counts)
-		a.counts[d.Name()] = counts
-	}
-	counts.Add(r, 1)
+	a.count(d.Name()).Add(r, 1)
 	var seen map[*Group]bool
 	for i := range r.Problems {
 		p := &r.Problems[i]
 		g := a.group(d, p)
 		g.Values++
-		if m := message(p, g.Path); g.Path != Other && m < g.Message {
-			g.Message = m // messages can differ, and the order of the objects must not matter
-		}
 		if g.Path != Other {
+			// Messages can differ, and the order of the objects must not matter.
+			g.Message = min(g.Message, message(p, g.Path))
 			if seen[g] {
 				continue
 			}
@@ -163,12 +162,17 @@ func (a *Audit) Add(d *crd.Definition, o Object, r *compliance.Report) {
 
 // AddCompliant adds objects of a CRD in which nothing was found.
 func (a *Audit) AddCompliant(definition string, n int64) {
+	a.count(definition).Objects += n
+}
+
+// count returns the counts of a CRD, to be changed.
+func (a *Audit) count(definition string) *compliance.Counts {
 	counts := a.counts[definition]
 	if counts == nil {
 		counts = new(compliance.Counts)
 		a.counts[definition] = counts
 	}
-	counts.Objects += n
+	return counts
 }
 
 // Counts returns the counts of a CRD.
@@ -209,7 +213,7 @@ func (a *Audit) group(d *crd.Definition, p *compliance.Problem) *Group {
 	if g := b.groups[key]; g != nil {
 		return g
 	}
-	full := len(b.groups) >= a.options.Paths
+	full := len(b.groups) == a.options.Paths
 	if full && key.compare(b.largest) > 0 {
 		return b.others(d, in)
 	}
@@ -219,13 +223,8 @@ func (a *Audit) group(d *crd.Definition, p *compliance.Problem) *Group {
 		b.others(d, in).merge(b.groups[b.largest], a.options.Examples)
 		delete(b.groups, b.largest)
 	}
-	if len(b.groups) >= a.options.Paths {
-		b.largest = groupKey{}
-		for k := range b.groups {
-			if k.compare(b.largest) > 0 {
-				b.largest = k
-			}
-		}
+	if len(b.groups) == a.options.Paths {
+		b.largest = slices.MaxFunc(slices.Collect(maps.Keys(b.groups)), groupKey.compare)
 	}
 	return g
 }
@@ -286,24 +285,13 @@ func compareExamples(a, b Example) int {
 
 // Groups returns the groups, sorted by CRD, version, kind and path.
 func (a *Audit) Groups() (all []*Group) {
-	for _, b := range a.buckets {
-		for _, g := range b.groups {
-			all = append(all, g)
-		}
+	for _, in := range slices.SortedFunc(maps.Keys(a.buckets), bucketKey.compare) {
+		b := a.buckets[in]
+		all = append(all, slices.SortedFunc(maps.Values(b.groups), func(g, h *Group) int { return g.key.compare(h.key) })...)
 		if b.other != nil {
 			all = append(all, b.other)
 		}
 	}
-	slices.SortFunc(all, func(g, h *Group) int {
-		last := func(g *Group) int {
-			if g.Path == Other {
-				return 1
-			}
-			return 0
-		}
-		return cmp.Or(strings.Compare(g.Definition.Name(), h.Definition.Name()), strings.Compare(g.Version, h.Version),
-			cmp.Compare(g.Kind, h.Kind), cmp.Compare(last(g), last(h)), g.key.compare(h.key))
-	})
 	return all
 }
 

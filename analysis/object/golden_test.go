@@ -1,0 +1,211 @@
+package object_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"espalier.dev/analysis"
+	"espalier.dev/analysis/object"
+	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/textdiff"
+	"espalier.dev/kinds/admissionregistration"
+	"espalier.dev/kinds/cel"
+	"espalier.dev/kinds/releases"
+	"espalier.dev/schema"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected output in testdata")
+
+// TestGolden compares all that is said about the objects in testdata. Each line of a file with
+// objects is a comment, or an object, optionally after the object before an update and ->. Without
+// a CRD, the objects are of built-in kinds; a line such as 1.25 selects a release for those that follow.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts := map[string]string{}
+			for _, f := range archive.Files {
+				texts[f.Name] = string(f.Data)
+			}
+			got := ""
+			if definition := texts["crd.yaml"]; definition != "" {
+				got = customGolden(t, definition, texts["objects"])
+			} else {
+				got = builtinGolden(t, texts["objects"])
+			}
+			if *update {
+				last := len(archive.Files) - 1
+				archive.Files[last].Data = []byte(got)
+				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := textdiff.Unified("want", "got", []byte(texts["want"]), []byte(got), 3); len(diff) > 0 {
+				t.Errorf("%s", diff)
+			}
+		})
+	}
+}
+
+// golden collects what is said about objects.
+type golden struct{ strings.Builder }
+
+func (g *golden) findings(title string, findings []analysis.Finding) {
+	for _, line := range lines(findings) {
+		fmt.Fprintf(g, "    %s: %s\n", title, line)
+	}
+}
+
+// twice writes what is returned and what is stored of an object.
+func (g *golden) twice(t *testing.T, returned, stored *object.Pruned) {
+	t.Helper()
+	text, other := prunedGolden(t, "returned", returned), prunedGolden(t, "stored", stored)
+	g.WriteString(text)
+	if other != strings.ReplaceAll(text, "    returned: ", "    stored: ") {
+		g.WriteString(other)
+	}
+}
+
+// prunedGolden describes what remains of an object, and why.
+func prunedGolden(t *testing.T, title string, p *object.Pruned) string {
+	t.Helper()
+	var g golden
+	g.findings(title, p.Failures)
+	if p.Object != nil {
+		text, err := json.Marshal(p.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&g, "    %s: %s\n", title, text)
+	}
+	g.findings(title, p.Reasons())
+	g.findings(title, p.Difference())
+	edits, err := p.Edits()
+	if err != nil {
+		fmt.Fprintf(&g, "    %s: no edits: %v\n", title, err)
+	}
+	for _, e := range edits {
+		fmt.Fprintf(&g, "    %s: edit %v %s %v\n", title, e.Op, e.Pointer, e.Value)
+	}
+	return g.String()
+}
+
+// requests calls do for each object of a file, with the object before it if there is one.
+func (g *golden) requests(text string, other func(line string), do func(source, old []byte)) {
+	for line := range strings.Lines(text) {
+		g.WriteString(line)
+		line = strings.TrimSpace(line)
+		switch old, source, ok := strings.Cut(line, " -> "); {
+		case line == "" || line[0] == '#':
+		case line[0] != '{' && line[0] != '[':
+			other(line)
+		case ok:
+			do([]byte(source), []byte(old))
+		default:
+			do([]byte(line), nil)
+		}
+	}
+}
+
+func customGolden(t *testing.T, definition, objects string) string {
+	t.Helper()
+	var g golden
+	checkers := map[schema.Semantics]*object.Checker{}
+	for _, sem := range []schema.Semantics{schema.Kubernetes, schema.KEP} {
+		checkers[sem] = checker(t, definition, sem, func(pointer string) analysis.Location {
+			return analysis.Location{Pointer: pointer, File: "crd.yaml", Line: len(pointer), Column: 1}
+		})
+	}
+	g.requests(objects, func(line string) { t.Errorf("%q is no object", line) }, func(source, text []byte) {
+		var old schema.Object
+		if text != nil {
+			value, err := jsonx.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			old = value.(schema.Object)
+		}
+		kubernetes, kep := customRequest(t, checkers[schema.Kubernetes], source, old), customRequest(t, checkers[schema.KEP], source, old)
+		g.WriteString(kubernetes)
+		if kep != kubernetes {
+			g.WriteString("  kep semantics\n" + kep)
+		}
+	})
+	return g.String()
+}
+
+// customRequest describes what happens to an object of a CRD.
+func customRequest(t *testing.T, c *object.Checker, source []byte, old schema.Object) string {
+	t.Helper()
+	var g golden
+	for _, fields := range []object.FieldValidation{object.Warn, object.Ignore, object.Strict} {
+		title := [...]string{"warn", "ignore", "strict"}[fields]
+		found := c.Check(t.Context(), source, old, fields)
+		if fields == object.Warn {
+			g.findings(title, found)
+			continue
+		}
+		rules := map[string]int{}
+		for _, f := range found {
+			rules[fmt.Sprintf("%s %s", f.Severity, f.Rule)]++
+		}
+		fmt.Fprintf(&g, "    %s: %v\n", title, rules)
+	}
+	if old != nil {
+		fmt.Fprintf(&g, "    compared with the old object: %t\n", c.Converts(old, source))
+	}
+	p := c.Prune(source)
+	if p.Preview != nil {
+		g.findings("preview", []analysis.Finding{p.Preview.Finding})
+	}
+	if p.Webhook != nil {
+		g.findings("webhook", []analysis.Finding{*p.Webhook})
+	}
+	g.twice(t, p, c.PruneStored(source))
+	return g.String()
+}
+
+func builtinGolden(t *testing.T, objects string) string {
+	t.Helper()
+	var g golden
+	c := object.ForKinds(cel.New())
+	var at *object.ReleaseChecker
+	g.requests(objects, func(line string) {
+		minor, err := strconv.Atoi(strings.TrimPrefix(line, "1."))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = c.At(releases.Release(minor), func(r releases.Release) admissionregistration.CEL { return cel.At(r) })
+	}, func(source, old []byte) {
+		check := c.Check
+		if at != nil {
+			check = at.Check
+		}
+		g.findings("warn", check(t.Context(), source, old, object.Warn))
+		g.findings("ignore", check(t.Context(), source, old, object.Ignore))
+		if at != nil {
+			return
+		}
+		g.findings("strict", check(t.Context(), source, old, object.Strict))
+		g.twice(t, c.Prune(source), c.PruneStored(source))
+	})
+	return g.String()
+}
