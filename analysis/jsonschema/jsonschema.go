@@ -10,6 +10,7 @@ package jsonschema
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"espalier.dev/analysis/explain"
@@ -128,13 +129,13 @@ func (w *writer) structure(out Schema, at schema.Cursor) {
 	}
 	required, _ := out["required"].([]any)
 	if fields, ok := out["properties"].(Schema); ok {
-		for name, field := range fields {
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			child, _ := at.Field(name)
 			if child.Schema().Default != nil {
 				required = slices.DeleteFunc(required, func(other any) bool { return other == name })
 			}
 			// The API server drops a null that is not valid.
-			fields[name] = w.value(field.(Schema), child, !slices.Contains(required, any(name)))
+			fields[name] = w.value(fields[name].(Schema), child, !slices.Contains(required, any(name)))
 		}
 		if out["required"] = required; len(required) == 0 {
 			delete(out, "required")

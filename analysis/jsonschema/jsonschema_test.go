@@ -102,3 +102,17 @@ func TestFile(t *testing.T) {
 		}
 	}
 }
+
+// TestAny checks the document that applies the documents of several kinds.
+func TestAny(t *testing.T) {
+	got, err := json.Marshal(jsonschema.Any([]runtimeschema.GroupVersionKind{{Version: "v1", Kind: "Pod"}, {Group: "example.com", Version: "v2", Kind: "Thing"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"$schema":"http://json-schema.org/draft-07/schema#","allOf":[` +
+		`{"if":{"properties":{"apiVersion":{"const":"v1"},"kind":{"const":"Pod"}},"required":["apiVersion","kind"]},"then":{"$ref":"v1/pod_v1.json"}},` +
+		`{"if":{"properties":{"apiVersion":{"const":"example.com/v2"},"kind":{"const":"Thing"}},"required":["apiVersion","kind"]},"then":{"$ref":"example.com/thing_v2.json"}}],` +
+		`"properties":{"apiVersion":{"type":"string"},"kind":{"type":"string"}},"required":["apiVersion","kind"],"type":"object"}`; string(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
