@@ -106,6 +106,10 @@ release: ## build a release in dist/VERSION: make release VERSION=v1.0.0 KEY=FIL
 RELEASE_FLAGS = $(if $(KEY),--key '$(abspath $(KEY))') $(if $(UNSIGNED),--unsigned) $(if $(PLATFORMS),--platforms '$(PLATFORMS)') \
   $(if $(FLAVORS),--flavors '$(FLAVORS)') $(if $(BASE_URL),--base-url '$(BASE_URL)')
 
+.PHONY: release-check
+release-check: ## build a release twice, compare, install and run it: make release-check VERSION=v1.0.0 [PLATFORMS=linux/amd64]
+	@release/check.sh '$(VERSION)' '$(PLATFORMS)'
+
 .PHONY: ci
 ci: ## run everything that must pass before a change is merged
 	@.ci/run

@@ -36,8 +36,8 @@ func TestBuild(t *testing.T) {
 	host := "_1.2.3_" + runtime.GOOS + "_" + runtime.GOARCH + ".tar.gz"
 	for _, name := range []string{"espalier" + host, "espalier-cli" + host,
 		"espalier_1.2.3_windows_amd64.zip", "espalier-cli_1.2.3_windows_amd64.zip", checksumsFile,
-		"espalier" + host + ".cdx.json", "espalier_1.2.3_windows_amd64.zip.cdx.json", "espalier-chart-1.2.3.tgz", "krew.yaml",
-		"scoop.json", provenanceFile, envelopeFile, signatureFile} {
+		"espalier" + host + ".cdx.json", "espalier_1.2.3_windows_amd64.zip.cdx.json", "espalier-chart-1.2.3.tgz", "espalier.yaml",
+		"espalier.json", provenanceFile, envelopeFile, signatureFile} {
 		if _, ok := got[name]; !ok {
 			t.Errorf("%s is missing in %v", name, slices.Sorted(maps.Keys(got)))
 		}
@@ -100,8 +100,12 @@ func same(t *testing.T, a, b map[string]string) {
 		t.Fatalf("different files: %v and %v", x, y)
 	}
 	for name := range a {
-		if a[name] != b[name] {
-			t.Errorf("%s differs", name)
+		if x, y := a[name], b[name]; x != y {
+			i := 0
+			for i < min(len(x), len(y)) && x[i] == y[i] {
+				i++
+			}
+			t.Errorf("%s differs at byte %d of %d and %d", name, i, len(x), len(y))
 		}
 	}
 }

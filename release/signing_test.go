@@ -99,15 +99,15 @@ func checkVerify(t *testing.T, dir, key string) {
 		want   string
 	}{
 		{"another key", func(*testing.T, string) {}, other, "is not a signature of checksums.txt with this key"},
-		{"changed file", func(t *testing.T, dir string) { appendTo(t, dir, "krew.yaml", "#") }, key, "krew.yaml has SHA-256 "},
+		{"changed file", func(t *testing.T, dir string) { appendTo(t, dir, "espalier.yaml", "#") }, key, "espalier.yaml has SHA-256 "},
 		{"changed checksums", func(t *testing.T, dir string) { appendTo(t, dir, checksumsFile, "\n") }, key, "is not a signature"},
 		{"changed provenance", func(t *testing.T, dir string) { appendTo(t, dir, provenanceFile, "\n") }, key, "provenance.json has SHA-256"},
 		{"added file", func(t *testing.T, dir string) { writeFile(t, filepath.Join(dir, "extra"), "x") }, key, "extra is not in checksums.txt"},
 		{"removed file", func(t *testing.T, dir string) {
-			if err := os.Remove(filepath.Join(dir, "krew.yaml")); err != nil {
+			if err := os.Remove(filepath.Join(dir, "espalier.yaml")); err != nil {
 				t.Fatal(err)
 			}
-		}, key, "krew.yaml is missing"},
+		}, key, "espalier.yaml is missing"},
 		{"no signature", func(t *testing.T, dir string) {
 			if err := os.Remove(filepath.Join(dir, signatureFile)); err != nil {
 				t.Fatal(err)

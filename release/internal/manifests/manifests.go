@@ -38,7 +38,8 @@ type File struct {
 	Data []byte
 }
 
-// Write returns the manifests for which the release has archives.
+// Write returns the manifests for which the release has archives. Each manager requires that the file
+// has the name of the plugin, formula or app.
 //
 // Krew installs plugins for kubectl users, who have an API server: it gets espalier-cli, which is
 // much smaller. Homebrew and Scoop are how developers install the whole program, with the server
@@ -50,9 +51,9 @@ func Write(r Release) (files []File, err error) {
 		os     []string
 		write  func(Release) ([]byte, error)
 	}{
-		{"krew.yaml", "espalier-cli", []string{"linux", "darwin", "windows"}, krew},
+		{"espalier.yaml", "espalier-cli", []string{"linux", "darwin", "windows"}, krew},
 		{"espalier.rb", "espalier", []string{"darwin", "linux"}, homebrew},
-		{"scoop.json", "espalier", []string{"windows"}, scoop},
+		{"espalier.json", "espalier", []string{"windows"}, scoop},
 	} {
 		some := Release{Version: r.Version}
 		for _, system := range m.os {
