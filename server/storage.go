@@ -69,6 +69,11 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		return nil, err
 	}
 	db.client = client
+	// First of all: data of a newer release must not change.
+	if err := db.checkFormat(ctx); err != nil {
+		db.close()
+		return nil, err
+	}
 	if db.endpoints.Kine.Detected() {
 		if db.registration, err = db.endpoints.Kine.Register(ctx, kine.RegistrationConfig{
 			Client: client, Root: db.root, Lease: o.ServerLease, File: filepath.Join(o.DataDir, "kine-registration"),
@@ -179,6 +184,23 @@ func (db *database) close() {
 	if db.member != nil {
 		db.member.Close()
 	}
+}
+
+// checkFormat returns an error if a newer release has written the data in a format that this one
+// does not read.
+func (db *database) checkFormat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, etcd.ConnectTimeout)
+	defer cancel()
+	got, err := db.client.Get(ctx, db.root.Format())
+	if err != nil {
+		return fmt.Errorf("read the format of the data: %w", err)
+	}
+	for _, kv := range got.Kvs {
+		if err := keys.CheckFormat(kv.Value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // recordSemantics records the schema semantics with the data, unless it is. It returns an error if

@@ -114,6 +114,10 @@ func Start(ctx context.Context, c Config) (*Member, error) {
 		m.removeSockets()
 		return nil, explain(dir, err)
 	}
+	if err := checkWriter(dir); err != nil {
+		m.removeSockets()
+		return nil, explain(dir, err)
+	}
 	setSegment()
 	if err := m.launch(m.config(c, socket)); err != nil {
 		m.removeSockets()

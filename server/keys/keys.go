@@ -16,6 +16,7 @@
 //	espalier.dev/fences/:namespaces/registry/NAME    the fence of a namespace
 //	espalier.dev/fences/:locks/registry/NAME         a lock
 //	espalier.dev/semantics/registry                  the schema semantics of the data
+//	espalier.dev/format/registry                     the format of the data, unless it is 1
 //	espalier.dev/servers/registry/LEASE              a server
 //	//espalier.dev/servers/registry/alone            the only server on data in kine
 //	espalier.dev/restored/registry/REVISION          a restore from a snapshot
@@ -35,11 +36,11 @@ import (
 const DefaultPrefix = "/registry"
 
 // Fences is the prefix of the keys of all fences and locks.
-const Fences = own + "fences/"
+const Fences = Own + "fences/"
 
-// own is the prefix of keys that are not those of objects. It does not begin with a slash, so it
+// Own is the prefix of keys that are not those of objects. It does not begin with a slash, so it
 // is never below a root.
-const own = "espalier.dev/"
+const Own = "espalier.dev/"
 
 // Root is the prefix of the keys of all objects, such as "/registry/". It begins and ends with a
 // slash. The prefix of a store is one.
@@ -60,7 +61,7 @@ func (r Root) Join(path string) string { return string(r) + strings.TrimPrefix(p
 func (r Root) Health() string { return string(r) + "health" }
 
 // Fences returns the prefix of the fences of CRDs, which are named by the UIDs of the CRDs.
-func (r Root) Fences() string { return own + "fences" + string(r) }
+func (r Root) Fences() string { return Own + "fences" + string(r) }
 
 // NamespaceFences returns the prefix of the fences of namespaces, which have their names. It is
 // not below the fences of CRDs.
@@ -70,10 +71,10 @@ func (r Root) NamespaceFences() string { return Fences + ":namespaces" + string(
 func (r Root) Lock(name string) string { return Fences + ":locks" + string(r) + name }
 
 // Semantics returns the key that records the schema semantics of the objects.
-func (r Root) Semantics() string { return own + "semantics" + r.Path() }
+func (r Root) Semantics() string { return Own + "semantics" + r.Path() }
 
 // Servers returns the prefix of the registrations of the servers that share the data.
-func (r Root) Servers() string { return own + "servers" + string(r) }
+func (r Root) Servers() string { return Own + "servers" + string(r) }
 
 // OnlyServer returns the key of the registration of the only server on data in kine. Kine lets
 // only keys expire that begin with a slash. No key of an object begins with two.
@@ -81,7 +82,7 @@ func (r Root) OnlyServer() string { return "//" + r.Servers() + "alone" }
 
 // Restored returns the key that records a restore from a snapshot, written at a revision.
 func (r Root) Restored(revision int64) string {
-	return own + "restored" + r.Path() + "/" + strconv.FormatInt(revision, 10)
+	return Own + "restored" + r.Path() + "/" + strconv.FormatInt(revision, 10)
 }
 
 // crds is the resource of CRDs.

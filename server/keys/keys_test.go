@@ -157,3 +157,25 @@ func TestUnwrap(t *testing.T) {
 		t.Error("an encrypted value is not recognized")
 	}
 }
+
+// TestCheckFormat checks which formats of data are accepted.
+func TestCheckFormat(t *testing.T) {
+	for recorded, want := range map[string]string{
+		"": "", "1": "", "1 v1.0.0": "",
+		"2 v2.0.0": "the data has format 2, and this release reads formats up to 1: use espalier v2.0.0 or later; the data was not changed",
+		"3":        "the data has format 3, and this release reads formats up to 1: use a newer release of espalier; the data was not changed",
+		"0":        "the data has format 0, and this release reads formats up to 1: use a newer release of espalier; the data was not changed",
+		"x":        "the data has format x, and this release reads formats up to 1: use a newer release of espalier; the data was not changed",
+	} {
+		got := ""
+		if err := keys.CheckFormat([]byte(recorded)); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", recorded, got, want)
+		}
+	}
+	if root.Format() != "espalier.dev/format/registry" {
+		t.Error(root.Format())
+	}
+}

@@ -49,6 +49,13 @@ func (s *Snapshot) Check(ctx context.Context, expected *schema.Semantics) (Manif
 	if err := s.inspect(ctx, &found); err != nil {
 		return m, fmt.Errorf("%s: %w", s.path, err)
 	}
+	format, _, err := s.file.Get(ctx, keys.NewRoot(m.Prefix).Format())
+	if err != nil {
+		return m, fmt.Errorf("%s: %w", s.path, err)
+	}
+	if err := keys.CheckFormat(format.Value); err != nil {
+		return m, &Error{s.path, Newer, err.Error()}
+	}
 	recorded, _, err := s.file.Get(ctx, keys.NewRoot(m.Prefix).Semantics())
 	if err != nil {
 		return m, fmt.Errorf("%s: %w", s.path, err)

@@ -84,6 +84,15 @@ func (m *Manifest) ask(ctx context.Context, client *clientv3.Client) (revision i
 		return 0, fmt.Errorf("read the version of etcd: %w", err)
 	}
 	m.Etcd = status.Version
+	format, err := client.Get(ctx, keys.NewRoot(m.Prefix).Format())
+	if err != nil {
+		return 0, fmt.Errorf("read the format of the data: %w", err)
+	}
+	for _, kv := range format.Kvs {
+		if err := keys.CheckFormat(kv.Value); err != nil {
+			return 0, err
+		}
+	}
 	got, err := client.Get(ctx, keys.NewRoot(m.Prefix).Semantics())
 	if err != nil {
 		return 0, fmt.Errorf("read the semantics recorded in etcd: %w", err)

@@ -18,6 +18,7 @@ import (
 
 	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	etcdversion "go.etcd.io/etcd/api/v3/version"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"espalier.dev/schema"
@@ -388,6 +389,29 @@ func TestRejectManifest(t *testing.T) {
 		if _, err := s.Check(t.Context(), &kubernetes); err == nil {
 			t.Error("a backup with other semantics was accepted")
 		}
+	})
+}
+
+// TestNewerFormat saves and restores data in the format of a newer release.
+func TestNewerFormat(t *testing.T) {
+	t.Parallel()
+	c, path := filled(t), filepath.Join(t.TempDir(), "backup.db")
+	put(t, c, keys.NewRoot(prefix).Format(), "2 v2.0.0")
+	var newer *keys.NewerFormatError
+	if _, err := Save(t.Context(), c, SaveOptions{Path: path, Prefix: prefix}); !errors.As(err, &newer) || newer.Release != "v2.0.0" {
+		t.Errorf("saved: %v", err)
+	}
+	// A file whose own format is known.
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := Manifest{Format: Format, Espalier: "v2.0.0", Etcd: etcdversion.Version, Prefix: prefix, Semantics: "kep"}
+	if err := errors.Join(download(t.Context(), c, f), f.Close(), m.inspect(t.Context(), path), m.add(path)); err != nil {
+		t.Fatal(err)
+	}
+	rejected(t, path, func(err error) bool {
+		return because(Newer)(err) && strings.Contains(err.Error(), "format 2") && strings.Contains(err.Error(), "use espalier v2.0.0 or later")
 	})
 }
 

@@ -64,8 +64,26 @@ func (s *stored) Close() error {
 }
 
 func (s *stored) Semantics(ctx context.Context) (string, error) {
-	e, _, err := s.reader.Get(ctx, s.root.Semantics())
-	return string(e.Value), err
+	recorded := map[string][]byte{s.root.Semantics(): nil, s.root.Format(): nil}
+	if s.inPasses {
+		for e, err := range s.reader.Range(ctx, keys.Own) {
+			if err != nil {
+				return "", err
+			}
+			if _, ok := recorded[e.Key]; ok {
+				recorded[e.Key] = bytes.Clone(e.Value)
+			}
+		}
+	} else {
+		for key := range recorded {
+			e, _, err := s.reader.Get(ctx, key)
+			if err != nil {
+				return "", err
+			}
+			recorded[key] = e.Value
+		}
+	}
+	return string(recorded[s.root.Semantics()]), keys.CheckFormat(recorded[s.root.Format()])
 }
 
 func (s *stored) Definitions(ctx context.Context) iter.Seq2[Object, error] {
