@@ -8,6 +8,7 @@ tool (
 )
 
 require (
+	golang.org/x/mod v0.41.0
 	golang.org/x/tools v0.51.0
 	honnef.co/go/tools v0.8.2
 )
@@ -22,7 +23,6 @@ require (
 	github.com/mattn/go-colorable v0.1.13 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indirect
-	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/telemetry v0.0.0-20260924152758-ed294f943157 // indirect
