@@ -86,6 +86,8 @@ prove: ## run the tests of a behaviour or of a clause of it: make prove ROW=P-07
 
 .PHONY: golden
 golden: ## update all golden files
+	go test ./cmd/espalier -run '^TestCommands$$' -update
+	cd test/tools && go test ./goapi -run '^TestReleased$$' -update
 	go test ./schema -run '^TestDocuments$$' -update
 	go test ./openapi -run '^(TestDocs|TestMarkers)$$' -update
 	ESPALIER_WHOLE_CORPUS=1 go test ./analysis/lint -run '^TestCorpus$$' -update

@@ -84,6 +84,10 @@ fuzz: ## run each fuzz target for FUZZTIME, then the oracle on ORACLE_CASES gene
 	cd test/oracle && ORACLE_CASES='$(ORACLE_CASES)' ORACLE_CRD_UPDATES='$(CRD_UPDATES)' go test -count=1 -timeout=0 -v -run '^(TestGenerated|TestWholeCRDUpdate)' .
 	cd test/oracle && ORACLE_SEED=$${ORACLE_SEED:-$$(date +%s)} ORACLE_FIELD_STEPS='$(FIELD_STEPS)' go test -count=1 -timeout=0 -v -run '^TestFields$$' .
 
+.PHONY: install-check
+install-check: ## install the program with go install from a zip file of the module, and check its version
+	cd test/tools && go run ./module ../..
+
 .PHONY: generate-corpus
 generate-corpus: ## generate types for all CRDs of the corpus, compile them, and derive the schemas again from the Go types
 	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout 0 -v -run Corpus ./analysis/generate/...
