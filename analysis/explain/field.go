@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"espalier.dev/api"
 	"espalier.dev/schema"
@@ -270,27 +272,13 @@ func newRule(r api.ValidationRule) Rule {
 	return rule
 }
 
+// The patterns of string literals and of oldSelf are compiled on first use.
+var (
+	quotedText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`) })
+	oldSelf    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\boldSelf\b`) })
+)
+
 // mentionsOldSelf reports whether oldSelf occurs as a word outside string literals.
 func mentionsOldSelf(rule string) bool {
-	var quote rune
-	word := ""
-	for i, c := range rule + " " {
-		switch {
-		case quote != 0:
-			if c == quote && rule[i-1] != '\\' {
-				quote = 0
-			}
-			continue
-		case c == '"' || c == '\'':
-			quote = c
-		case c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9':
-			word += string(c)
-			continue
-		}
-		if word == "oldSelf" {
-			return true
-		}
-		word = ""
-	}
-	return false
+	return oldSelf().MatchString(quotedText().ReplaceAllString(rule, " "))
 }

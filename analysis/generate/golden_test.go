@@ -49,6 +49,10 @@ func TestGolden(t *testing.T) {
 	t.Parallel()
 	packages, problems := generate.Build(inputs(t, "testdata/crds.yaml"))
 	var b strings.Builder
+	for _, r := range generate.Rules() {
+		fmt.Fprintf(&b, "rule %s, %s: %s %s\n", r.ID, r.Severity, r.Summary, r.Help)
+	}
+	fmt.Fprintf(&b, "comment %q %q\n", generate.CommentLines("a\tb\u0000c\u2028d\u2029 \n\n  e \n"), generate.CommentLines(" \n"))
 	for _, p := range problems {
 		fmt.Fprintf(&b, "CRD %d: %s %s %s: %s %q\n", p.Input, p.Severity, p.Rule, p.Pointer, p.Message, p.Detail)
 	}
@@ -60,8 +64,12 @@ func TestGolden(t *testing.T) {
 		for _, typ := range p.Types {
 			fmt.Fprintf(&b, "-- %s at %s: %q %s\n", typ.Name, typ.Path, typ.Doc, generate.Fingerprint(typ.Schema))
 			for _, f := range typ.Fields {
-				if doc := generate.Doc(f.Value.Schema, true); doc != "" {
+				doc, short := generate.Doc(f.Value.Schema, true), generate.Doc(f.Value.Schema, false)
+				if doc != "" {
 					fmt.Fprintf(&b, "%s: %s\n", f.Name, strings.ReplaceAll(doc, "\n", "\n  "))
+				}
+				if doc != short {
+					fmt.Fprintf(&b, "%s without its enum: %s\n", f.Name, strings.ReplaceAll(short, "\n", "\n  "))
 				}
 				if f.Union != nil || f.Discriminates != nil {
 					fmt.Fprintf(&b, "%s: member %t, discriminator %t\n", f.Name, f.Union != nil, f.Discriminates != nil)

@@ -50,9 +50,6 @@ func (d digests) add(s *schema.Structural) { d.walk(s, ownKeywords) }
 
 // walk is add, given the keywords of a field that count as part of the type around it.
 func (d digests) walk(s *schema.Structural, own func(*schema.Structural) any) {
-	if s == nil {
-		return
-	}
 	h := sha256.New()
 	write := func(key string, sub *schema.Structural) {
 		d.walk(sub, own)
@@ -62,7 +59,7 @@ func (d digests) walk(s *schema.Structural, own func(*schema.Structural) any) {
 	shallow := *s
 	shallow.Items, shallow.Properties, shallow.AdditionalProperties = nil, nil, nil
 	shallow.Generic = schema.Generic{Type: s.Type, ReadOnly: s.ReadOnly}
-	if v := s.ValueValidation; v != nil && len(v.Required) > 1 {
+	if v := s.ValueValidation; v != nil {
 		sorted := *v
 		sorted.Required = slices.Sorted(slices.Values(v.Required))
 		shallow.ValueValidation = &sorted

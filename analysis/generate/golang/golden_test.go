@@ -58,6 +58,9 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	var found strings.Builder
+	for _, r := range golang.Rules() {
+		fmt.Fprintf(&found, "rule %s, %s: %s\n", r.ID, r.Severity, r.Summary)
+	}
 	for _, p := range problems {
 		fmt.Fprintf(&found, "%d %s %s %s: %s\n", p.Input, p.Severity, p.Rule, p.Path, p.Message)
 	}

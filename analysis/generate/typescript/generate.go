@@ -36,9 +36,6 @@ func newWriter(p *generate.Package) *writer {
 	for _, t := range p.Types {
 		names[t.Name] = true
 	}
-	for _, k := range p.Kinds {
-		names[listName(k)] = true
-	}
 	return &writer{p: p, objectMeta: names.Unique("ObjectMeta"),
 		ownerReference: names.Unique("OwnerReference"), managedFields: names.Unique("ManagedFieldsEntry"),
 		listMeta: names.Unique("ListMeta"), resource: names.Unique("EmbeddedResource")}
