@@ -17,23 +17,21 @@ type conflict struct {
 
 // toV1 converts a v1beta1 CRD to v1, except for its schemas. It leaves a CRD with conflicts
 // unchanged.
-func (e *editor) toV1() ([]conflict, error) {
+func (e *editor) toV1() []conflict {
 	if found := e.conflicts(); len(found) > 0 {
-		return found, nil
+		return found
 	}
-	for _, step := range []func() error{e.versions, e.commonParts, e.columns, e.conversion} {
-		if err := step(); err != nil {
-			return nil, err
-		}
-	}
+	e.versions()
+	e.commonParts()
+	e.columns()
+	e.conversion()
 	if e.object("spec") != nil {
 		if scope, _ := e.at("spec", "scope"); scope == nil || scope == "" {
-			if err := e.set(string(api.NamespaceScoped), "spec", "scope"); err != nil {
-				return nil, err
-			}
+			e.set(string(api.NamespaceScoped), "spec", "scope")
 		}
 	}
-	return nil, e.set(api.APIVersion, "apiVersion")
+	e.set(api.APIVersion, "apiVersion")
+	return nil
 }
 
 // parts lists the fields that v1beta1 allows at the top level for all versions or in each
@@ -50,18 +48,18 @@ func parts() [][2]string {
 func (e *editor) conflicts() (found []conflict) {
 	versions := e.list("spec", "versions")
 	for _, part := range parts() {
-		if v, ok := e.at("spec", part[0]); !ok || v == nil {
+		if v, _ := e.at("spec", part[0]); v == nil {
 			continue
 		}
 		for i := range versions {
-			if v, ok := e.at("spec", "versions", strconv.Itoa(i), part[1]); ok && v != nil {
+			if v, _ := e.at("spec", "versions", strconv.Itoa(i), part[1]); v != nil {
 				found = append(found, conflict{[]string{"spec", part[0]}, fmt.Sprintf(
 					"is set here for all versions and as %s for version %v: keep only one of them", part[1], e.versionName(i))})
 				break
 			}
 		}
 	}
-	if v, ok := e.at("spec", "version"); ok && v != "" && v != nil && len(versions) > 0 && e.versionName(0) != v {
+	if v, _ := e.at("spec", "version"); v != "" && v != nil && len(versions) > 0 && e.versionName(0) != v {
 		found = append(found, conflict{[]string{"spec", "version"}, fmt.Sprintf(
 			"differs from the first version in versions, %v: keep only one of them", e.versionName(0))})
 	}
@@ -74,28 +72,24 @@ func (e *editor) versionName(i int) any {
 }
 
 // versions moves spec.version to an entry of spec.versions.
-func (e *editor) versions() error {
+func (e *editor) versions() {
 	version, ok := e.at("spec", "version")
 	if !ok {
-		return nil
+		return
 	}
 	if len(e.list("spec", "versions")) == 0 && version != "" && version != nil {
 		entry := map[string]any{"name": version, "served": true, "storage": true}
-		if err := e.set([]any{entry}, "spec", "versions"); err != nil {
-			return err
-		}
+		e.set([]any{entry}, "spec", "versions")
 	}
-	return e.remove("spec", "version")
+	e.remove("spec", "version")
 }
 
 // commonParts moves the top-level fields that all versions share into the versions.
-func (e *editor) commonParts() error {
-	if err := e.draft4(); err != nil {
-		return err
-	}
+func (e *editor) commonParts() {
+	e.draft4()
 	versions := e.list("spec", "versions")
 	if len(versions) == 0 {
-		return nil
+		return
 	}
 	for _, part := range parts() {
 		from := []string{"spec", part[0]}
@@ -104,65 +98,53 @@ func (e *editor) commonParts() error {
 			continue
 		}
 		if v == nil {
-			if err := e.remove(from...); err != nil {
-				return err
-			}
+			e.remove(from...)
 			continue
 		}
 		for i := range versions {
 			to := []string{"spec", "versions", strconv.Itoa(i), part[1]}
 			if _, ok := e.at(to...); ok { // null, as conflicts ensures
-				if err := e.remove(to...); err != nil {
-					return err
-				}
+				e.remove(to...)
 			}
-			do := e.copy
 			if i == 0 {
-				do = e.move
-			}
-			if err := do(from, to); err != nil {
-				return err
+				e.move(from, to)
+			} else {
+				e.copy(from, to)
 			}
 			from = to
 		}
 	}
-	return nil
 }
 
 // draft4 converts the draft-4 schema of 2017 to an OpenAPI schema. Keywords that v1 does
 // not allow are removed later, with the other non-structural parts.
-func (e *editor) draft4() error {
+func (e *editor) draft4() {
 	schema := e.object("spec", "validation", "jsonSchema")
 	if schema == nil {
-		return nil
+		return
 	}
 	at := []string{"spec", "validation", "jsonSchema"}
-	if err := e.become(inlined(schema), at...); err != nil {
-		return err
-	}
-	if v, ok := e.at("spec", "validation", "openAPIV3Schema"); !ok || v == nil {
+	e.become(inlined(schema), at...)
+	if v, ok := e.at("spec", "validation", "openAPIV3Schema"); v == nil {
 		if ok {
-			if err := e.remove("spec", "validation", "openAPIV3Schema"); err != nil {
-				return err
-			}
+			e.remove("spec", "validation", "openAPIV3Schema")
 		}
-		return e.rename("openAPIV3Schema", at...)
+		e.rename("openAPIV3Schema", at...)
+		return
 	}
 	// Both schemas apply, so combine them with allOf. Append to the list, so that the
 	// existing pointers stay valid.
 	to := []string{"spec", "validation", "openAPIV3Schema", "allOf"}
 	if len(e.list(to...)) == 0 {
-		if err := e.set([]any{e.object(at...)}, to...); err != nil {
-			return err
-		}
-	} else if err := e.set(e.object(at...), below(to, "-")...); err != nil {
-		return err
+		e.set([]any{e.object(at...)}, to...)
+	} else {
+		e.set(e.object(at...), below(to, "-")...)
 	}
-	return e.remove(at...)
+	e.remove(at...)
 }
 
 // columns renames the path field of printer columns to its v1 name.
-func (e *editor) columns() error {
+func (e *editor) columns() {
 	for i := range e.list("spec", "versions") {
 		at := []string{"spec", "versions", strconv.Itoa(i), "additionalPrinterColumns"}
 		for j := range e.list(at...) {
@@ -170,17 +152,14 @@ func (e *editor) columns() error {
 			_, old := e.at(below(column, "JSONPath")...)
 			_, new := e.at(below(column, "jsonPath")...)
 			if old && !new {
-				if err := e.rename("jsonPath", below(column, "JSONPath")...); err != nil {
-					return err
-				}
+				e.rename("jsonPath", below(column, "JSONPath")...)
 			}
 		}
 	}
-	return nil
 }
 
 // conversion moves the webhook fields into webhook.
-func (e *editor) conversion() error {
+func (e *editor) conversion() {
 	conversion := []string{"spec", "conversion"}
 	webhook := below(conversion, "webhook")
 	for _, part := range [][2]string{{"webhookClientConfig", "clientConfig"}, {"conversionReviewVersions", "conversionReviewVersions"}} {
@@ -189,19 +168,14 @@ func (e *editor) conversion() error {
 		switch {
 		case !ok:
 		case v == nil:
-			if err := e.remove(from...); err != nil {
-				return err
-			}
+			e.remove(from...)
 		default:
-			if err := e.move(from, below(webhook, part[1])); err != nil {
-				return err
-			}
+			e.move(from, below(webhook, part[1]))
 		}
 	}
 	strategy, _ := e.at("spec", "conversion", "strategy")
 	if strategy == string(api.WebhookConverter) && len(e.list("spec", "conversion", "webhook", "conversionReviewVersions")) == 0 {
 		// v1beta1 defaults to this value. v1 requires the field.
-		return e.set([]any{v1beta1.Version}, "spec", "conversion", "webhook", "conversionReviewVersions")
+		e.set([]any{v1beta1.Version}, "spec", "conversion", "webhook", "conversionReviewVersions")
 	}
-	return nil
 }

@@ -16,6 +16,8 @@ import (
 type editor struct {
 	tree  any
 	edits []analysis.Edit
+	// err is the error of the first edit that was not possible. No further edits are made.
+	err error
 	// moved lists the moves in order.
 	moved []move
 }
@@ -33,24 +35,24 @@ func (e *editor) origin(pointer string) string {
 	return pointer
 }
 
-func (e *editor) set(value any, at ...string) error {
-	return e.do(analysis.Edit{Op: yamledit.Set, Pointer: jsonptr.New(at...), Value: value})
+func (e *editor) set(value any, at ...string) {
+	e.do(analysis.Edit{Op: yamledit.Set, Pointer: jsonptr.New(at...), Value: value})
 }
 
-func (e *editor) remove(at ...string) error {
-	return e.do(analysis.Edit{Op: yamledit.Remove, Pointer: jsonptr.New(at...)})
+func (e *editor) remove(at ...string) {
+	e.do(analysis.Edit{Op: yamledit.Remove, Pointer: jsonptr.New(at...)})
 }
 
-func (e *editor) rename(to string, at ...string) error {
-	return e.do(analysis.Edit{Op: yamledit.Rename, Pointer: jsonptr.New(at...), To: to})
+func (e *editor) rename(to string, at ...string) {
+	e.do(analysis.Edit{Op: yamledit.Rename, Pointer: jsonptr.New(at...), To: to})
 }
 
-func (e *editor) move(from, to []string) error {
-	return e.do(analysis.Edit{Op: yamledit.Move, Pointer: jsonptr.New(from...), To: jsonptr.New(to...)})
+func (e *editor) move(from, to []string) {
+	e.do(analysis.Edit{Op: yamledit.Move, Pointer: jsonptr.New(from...), To: jsonptr.New(to...)})
 }
 
-func (e *editor) copy(from, to []string) error {
-	return e.do(analysis.Edit{Op: yamledit.Copy, Pointer: jsonptr.New(from...), To: jsonptr.New(to...)})
+func (e *editor) copy(from, to []string) {
+	e.do(analysis.Edit{Op: yamledit.Copy, Pointer: jsonptr.New(from...), To: jsonptr.New(to...)})
 }
 
 // at returns the value at a path of tokens.
@@ -89,8 +91,18 @@ func (e *editor) list(tokens ...string) []any {
 	return l
 }
 
-// do applies an edit.
-func (e *editor) do(edit analysis.Edit) error {
+// do applies an edit, unless an earlier one was not possible.
+func (e *editor) do(edit analysis.Edit) {
+	if e.err != nil {
+		return
+	}
+	if e.err = e.try(edit); e.err == nil {
+		e.edits = append(e.edits, edit)
+	}
+}
+
+// try applies an edit to the tree.
+func (e *editor) try(edit analysis.Edit) error {
 	tokens := jsonptr.Split(edit.Pointer)
 	if len(tokens) == 0 {
 		return fmt.Errorf("cannot edit the document root")
@@ -99,39 +111,25 @@ func (e *editor) do(edit analysis.Edit) error {
 	if !exists && edit.Op != yamledit.Set {
 		return fmt.Errorf("%s not found", edit.Pointer)
 	}
-	last := tokens[len(tokens)-1]
+	to := edit.To
 	switch edit.Op {
 	case yamledit.Set:
-		if err := e.put(tokens, jsonx.Copy(edit.Value)); err != nil {
-			return err
-		}
+		return e.put(tokens, jsonx.Copy(edit.Value))
 	case yamledit.Remove:
 		e.cut(tokens)
+		return nil
 	case yamledit.Rename:
 		e.cut(tokens)
-		tokens[len(tokens)-1] = edit.To
-		if err := e.put(tokens, v); err != nil {
-			return err
-		}
-		if last != edit.To {
-			e.moved = append(e.moved, move{edit.Pointer, jsonptr.New(tokens...)})
-		}
+		to = jsonptr.New(append(tokens[:len(tokens)-1], edit.To)...)
 	case yamledit.Move:
 		e.cut(tokens)
-		if err := e.put(jsonptr.Split(edit.To), v); err != nil {
-			return err
-		}
-		e.moved = append(e.moved, move{edit.Pointer, edit.To})
 	case yamledit.Copy:
-		if err := e.put(jsonptr.Split(edit.To), jsonx.Copy(v)); err != nil {
-			return err
-		}
-		e.moved = append(e.moved, move{edit.Pointer, edit.To})
+		v = jsonx.Copy(v)
 	default:
 		return fmt.Errorf("unknown edit %q", edit.Op)
 	}
-	e.edits = append(e.edits, edit)
-	return nil
+	e.moved = append(e.moved, move{edit.Pointer, to})
+	return e.put(jsonptr.Split(to), v)
 }
 
 // cut removes the value at a path, which must exist.
@@ -175,54 +173,45 @@ func (e *editor) put(tokens []string, value any) error {
 }
 
 // become makes the edits that turn the value at a path into want.
-func (e *editor) become(want any, at ...string) error {
+func (e *editor) become(want any, at ...string) {
 	have, ok := e.at(at...)
-	if !ok {
-		return e.set(want, at...)
-	}
 	switch w := want.(type) {
 	case map[string]any:
 		if h, ok := have.(map[string]any); ok {
-			return e.becomeObject(h, w, at)
+			e.becomeObject(h, w, at)
+			return
 		}
 	case []any:
 		if h, ok := have.([]any); ok && len(w) > 0 {
-			return e.becomeList(h, w, at)
+			e.becomeList(h, w, at)
+			return
 		}
 	}
-	if reflect.DeepEqual(have, want) {
-		return nil
+	if !ok || !reflect.DeepEqual(have, want) {
+		e.set(want, at...)
 	}
-	return e.set(want, at...)
 }
 
-func (e *editor) becomeObject(have, want map[string]any, at []string) error {
+func (e *editor) becomeObject(have, want map[string]any, at []string) {
 	for _, k := range sortedKeys(have) {
 		if _, ok := want[k]; !ok {
-			if err := e.remove(below(at, k)...); err != nil {
-				return err
-			}
+			e.remove(below(at, k)...)
 		}
 	}
 	for _, k := range sortedKeys(want) {
-		if err := e.become(want[k], below(at, k)...); err != nil {
-			return err
-		}
+		e.become(want[k], below(at, k)...)
 	}
-	return nil
 }
 
 // becomeList edits items one by one if the length stays the same. If items are only
 // removed, it removes them and leaves the others unchanged. Any other change replaces the
 // list.
-func (e *editor) becomeList(have, want []any, at []string) error {
+func (e *editor) becomeList(have, want []any, at []string) {
 	if len(have) == len(want) {
 		for i := range want {
-			if err := e.become(want[i], below(at, strconv.Itoa(i))...); err != nil {
-				return err
-			}
+			e.become(want[i], below(at, strconv.Itoa(i))...)
 		}
-		return nil
+		return
 	}
 	var gone []int
 	kept := 0
@@ -234,12 +223,10 @@ func (e *editor) becomeList(have, want []any, at []string) error {
 		}
 	}
 	if kept < len(want) {
-		return e.set(want, at...)
+		e.set(want, at...)
+		return
 	}
 	for _, i := range slices.Backward(gone) {
-		if err := e.remove(below(at, strconv.Itoa(i))...); err != nil {
-			return err
-		}
+		e.remove(below(at, strconv.Itoa(i))...)
 	}
-	return nil
 }

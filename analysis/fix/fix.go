@@ -97,27 +97,20 @@ func (f *fixer) run(ctx context.Context) error {
 	}
 	version, _ := f.at("apiVersion")
 	beta := version == v1beta1.APIVersion
-	keptAll, err := f.unknownFields(beta)
-	if err != nil {
-		return err
-	}
+	keptAll := f.unknownFields(beta)
 	if beta {
-		found, err := f.toV1()
-		if err != nil {
-			return err
-		}
+		found := f.toV1()
 		for _, c := range found {
 			f.add(conflicting, analysis.Error, c.at, c.message)
 		}
 		if len(found) > 0 {
-			return nil
+			return f.err
 		}
-		if err := f.addSchemas(keptAll); err != nil {
-			return err
-		}
+		f.addSchemas(keptAll)
 	}
-	if err := f.rewriteSchemas(keptAll && !f.Prune); err != nil {
-		return err
+	f.rewriteSchemas(keptAll && !f.Prune)
+	if f.err != nil {
+		return f.err
 	}
 	return f.applyFixes(ctx)
 }
@@ -147,9 +140,7 @@ func (f *fixer) respell(ctx context.Context) error {
 		// Pruning can resume only at an object.
 		if s := f.object(around...); v == false && s["properties"] != nil && len(around) > 1 {
 			if typ, _ := statedType(s); typ == "" && s[preserve] == nil {
-				if err := f.set("object", below(around, "type")...); err != nil {
-					return err
-				}
+				f.set("object", below(around, "type")...)
 			}
 		}
 	}
@@ -170,7 +161,7 @@ func (f *fixer) hasRejectedSpelling(data []byte) bool {
 
 // unknownFields reports whether the CRD preserves all unknown fields, and removes the field
 // that sets this for the whole CRD.
-func (f *fixer) unknownFields(beta bool) (keptAll bool, err error) {
+func (f *fixer) unknownFields(beta bool) (keptAll bool) {
 	keptAll = beta
 	for _, k := range []string{"prune", "preserveUnknownProperties", "preserveUnknownFields"} {
 		v, ok := f.object("spec")[k].(bool)
@@ -179,17 +170,15 @@ func (f *fixer) unknownFields(beta bool) (keptAll bool, err error) {
 		}
 		keptAll = v != (k == "prune")
 		if keptAll {
-			if err := f.remove("spec", k); err != nil {
-				return false, err
-			}
+			f.remove("spec", k)
 		}
 	}
-	return keptAll, nil
+	return keptAll
 }
 
 // addSchemas adds a schema to each version without one, because v1 requires it. The new
 // schema accepts the same objects.
-func (f *fixer) addSchemas(keptAll bool) error {
+func (f *fixer) addSchemas(keptAll bool) {
 	for i := range f.list("spec", "versions") {
 		at := []string{"spec", "versions", strconv.Itoa(i)}
 		if f.object(at...) == nil || f.object(below(at, "schema", "openAPIV3Schema")...) != nil {
@@ -199,15 +188,12 @@ func (f *fixer) addSchemas(keptAll bool) error {
 		if keptAll {
 			s[preserve] = true
 		}
-		if err := f.set(map[string]any{"openAPIV3Schema": s}, below(at, "schema")...); err != nil {
-			return err
-		}
+		f.set(map[string]any{"openAPIV3Schema": s}, below(at, "schema")...)
 	}
-	return nil
 }
 
 // rewriteSchemas makes the schema of each version structural.
-func (f *fixer) rewriteSchemas(keepAll bool) error {
+func (f *fixer) rewriteSchemas(keepAll bool) {
 	kept := false
 	for i := range f.list("spec", "versions") {
 		at := []string{"spec", "versions", strconv.Itoa(i), "schema", "openAPIV3Schema"}
@@ -219,9 +205,7 @@ func (f *fixer) rewriteSchemas(keepAll bool) error {
 		r := &rewriter{sem: f.Semantics, keepAll: keepAll, note: f.noteSchema}
 		r.root(s, at)
 		before := len(f.edits)
-		if err := f.become(s, at...); err != nil {
-			return err
-		}
+		f.become(s, at...)
 		kept = kept || keepAll && len(f.edits) > before
 	}
 	if kept {
@@ -229,7 +213,6 @@ func (f *fixer) rewriteSchemas(keepAll bool) error {
 			"unknown fields were preserved and still are: every object has x-kubernetes-preserve-unknown-fields",
 			"Kubernetes recommends pruning: use --prune to enable it; it drops all fields that the schema does not specify")
 	}
-	return nil
 }
 
 // structural reports whether a schema is structural and has everything that v1 requires.
@@ -306,10 +289,11 @@ func (f *fixer) apply(fix *analysis.Fix) error {
 	tree, edits, moved := f.tree, len(f.edits), len(f.moved)
 	f.tree = jsonx.Copy(tree)
 	for _, e := range fix.Edits {
-		if err := f.do(e); err != nil {
-			f.tree, f.edits, f.moved = tree, f.edits[:edits], f.moved[:moved]
-			return err
-		}
+		f.do(e)
 	}
-	return nil
+	err := f.err
+	if err != nil {
+		f.tree, f.edits, f.moved, f.err = tree, f.edits[:edits], f.moved[:moved], nil
+	}
+	return err
 }

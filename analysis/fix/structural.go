@@ -272,9 +272,9 @@ func (r *rewriter) items(s node, o *outline, typ string, at []string) {
 	switch t, _ := statedType(items); {
 	case s["x-kubernetes-list-type"] != "set":
 	// The whole value identifies an item of a set, so items cannot be merged.
-	case t == "object" && items["x-kubernetes-map-type"] != "atomic":
+	case t == "object":
 		items["x-kubernetes-map-type"] = "atomic"
-	case t == "array" && items["x-kubernetes-list-type"] != nil && items["x-kubernetes-list-type"] != "atomic":
+	case t == "array" && items["x-kubernetes-list-type"] != nil:
 		items["x-kubernetes-list-type"] = "atomic"
 	}
 }
