@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -47,12 +48,8 @@ func (p *Pair) Judge(ctx context.Context, src []byte, form Form) ([]Effect, erro
 		return nil, err
 	}
 	if before.Object == nil {
-		message := "it cannot be read under the installed CRD"
-		if len(before.Problems) > 0 {
-			message += ": " + before.Problems[0].Message
-		}
 		e := whole(RuleNotJudged, analysis.Warning, Check, "it cannot be read under the installed CRD")
-		e.Message = message
+		e.Message += ": " + before.Problems[0].Message
 		return []Effect{e}, nil
 	}
 	j := &judgement{Pair: p, ctx: ctx, form: form, src: src, before: &before}
@@ -192,15 +189,12 @@ func serves(d *crd.Definition, version string) bool {
 func (j *judgement) base() (base []byte, ok bool, err error) {
 	j.held = map[string]bool{}
 	j.hold(j.before)
-	base = j.src
 	rewritten := len(j.missing) > 0 && !j.recreated
+	var object schema.Object // nil if it is stored as it is
 	switch {
 	case j.recreated:
-		base, err = json.Marshal(j.adapted())
-	case j.form != Stored && !rewritten:
-		base, err = json.Marshal(j.before.Object)
-	}
-	if rewritten {
+		object = j.adapted()
+	case rewritten:
 		report, err := j.prepared.Inspect(j.ctx, j.src)
 		if err != nil || report.Object == nil {
 			return nil, false, err
@@ -209,12 +203,14 @@ func (j *judgement) base() (base []byte, ok bool, err error) {
 		if err := j.rewritten(&report); err != nil {
 			return nil, false, err
 		}
-		if base, err = json.Marshal(report.Object); err != nil {
+		object = report.Object
+	case j.form != Stored:
+		object = j.before.Object
+	}
+	if base = j.src; object != nil {
+		if base, err = json.Marshal(object); err != nil {
 			return nil, false, err
 		}
-	}
-	if err != nil {
-		return nil, false, err
 	}
 	version, storage := versionOf(base), j.is.Definition().Storage().Name()
 	webhook := converts(j.new)
@@ -272,11 +268,8 @@ func (j *judgement) after(base []byte) error {
 		return err
 	}
 	if report.Object == nil {
-		message := "it cannot be read under the new CRD"
-		e := whole(impact.Invalid.ID(), analysis.Error, Correct, message)
-		if len(report.Problems) > 0 {
-			e.Message += ": " + report.Problems[0].Message
-		}
+		e := whole(impact.Invalid.ID(), analysis.Error, Correct, "it cannot be read under the new CRD")
+		e.Message += ": " + report.Problems[0].Message
 		j.add(e)
 		return nil
 	}
@@ -430,11 +423,8 @@ func (j *judgement) rejectsUpdate(v *crd.Version, object schema.Object) (bool, e
 	labels["espalier.dev/upgrade"] = "try"
 	meta["labels"] = labels
 	violations, err := v.Validate(j.ctx, updated, old)
-	if err == nil {
-		err = j.ctx.Err()
-	}
 	violations = slices.DeleteFunc(violations, func(v schema.Violation) bool { return v.Kind == schema.RulesSkipped })
-	return len(violations) > 0, err
+	return len(violations) > 0, cmp.Or(err, j.ctx.Err())
 }
 
 // withMetadata returns an object with metadata of its own, and with a resource version, without

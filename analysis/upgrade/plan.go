@@ -124,7 +124,7 @@ func (p *Plan) need(a Action, of *Pair) *Step {
 	switch {
 	case a == SwitchStorage:
 		p.step(Rewrite, of)
-	case of.recreated && (a == Delete || a == Save):
+	case of.recreated && a == Save:
 		p.step(Delete, of)
 	}
 	return s

@@ -1,11 +1,14 @@
 package upgrade_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,6 +82,7 @@ func planned(t *testing.T, old, new *api.CustomResourceDefinition, objects [][2]
 		}
 	}
 	plan := upgrade.NewPlan(upgrade.PlanOptions{Examples: 2, ClusterFlags: " --context c", StoredFlags: " --snapshot s",
+		Manifests: !slices.ContainsFunc(objects, func(o [2]string) bool { return o[0] != "manifest" }),
 		Commands: func(a upgrade.Action) []string {
 			if a == upgrade.Audit {
 				return []string{"espalier audit"}
@@ -164,4 +168,35 @@ func TestPlans(t *testing.T) {
 		got.WriteString("\n")
 	}
 	testcase.Golden(t, file, got.String(), *update)
+}
+
+// TestEdits checks that there are commands for a limited number of objects.
+func TestEdits(t *testing.T) {
+	t.Parallel()
+	one := func(k string) *api.CustomResourceDefinition {
+		return installed(t, "{versions: [{name: v1, served: true, storage: true, x: {k: "+k+"}}]}")
+	}
+	p, err := upgrade.NewPair(t.Context(), one("{type: integer}"), one("{type: integer, maximum: 3}"), upgrade.Options{Rules: cel.Checker{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[int]int{9: 9, 10: 10, 12: 10} {
+		plan := upgrade.NewPlan(upgrade.PlanOptions{Examples: 20})
+		for i := range n {
+			effects, err := p.Judge(t.Context(), []byte(`{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a","namespace":"b"},"spec":{"k":7}}`), upgrade.Stored)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan.Add(p, audit.Object{Namespace: "b", Name: fmt.Sprintf("a%d", i)}, effects)
+			plan.Add(p, audit.Object{Namespace: "b", Name: fmt.Sprintf("a%d", i)}, effects)
+		}
+		if steps := plan.Steps(); len(steps) != 1 || len(steps[0].Commands) != want {
+			t.Errorf("%d objects: got %v", n, steps)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Judge(ctx, []byte(`{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a","namespace":"b"},"spec":{"k":7}}`), upgrade.Stored); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: got %v", err)
+	}
 }
