@@ -300,9 +300,6 @@ func (c *comparer) drops(s side, how via) (fields, nulls bool) {
 		fields, nulls = fields || f, nulls || n
 	}
 	for name := range s.node.Properties {
-		if fields && nulls {
-			return fields, nulls
-		}
 		if part, ok := s.Field(name); ok {
 			visit(c.side(part), viaField)
 		}

@@ -32,8 +32,8 @@ func (c *Change) equality(class Class) Equality {
 		return Equality{}
 	}
 	e := Equality{Rule: class.ID(), Kind: c.Kind, Message: strings.TrimPrefix(c.Message, c.prefix), Values: c.values}
-	if n := len(c.Path); n > 0 && strings.HasPrefix(c.Kind, "property-") {
-		e.Subject = FieldPath(c.Path[n-1:])
+	if strings.HasPrefix(c.Kind, "property-") {
+		e.Subject = FieldPath(c.Path[len(c.Path)-1:])
 	}
 	return e
 }

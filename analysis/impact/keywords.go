@@ -109,9 +109,6 @@ func keywords() []keyword {
 			return bound(v.Maximum,
 				v.ExclusiveMaximum)
 		}, func(a, b *schema.ValueValidation, typ string) bool {
-			if same(a.Maximum, b.Maximum) && a.ExclusiveMaximum == b.ExclusiveMaximum {
-				return true
-			}
 			if a.Maximum == nil || !fits(*b.Maximum, typ, b.Format) {
 				return false
 			}
@@ -123,9 +120,6 @@ func keywords() []keyword {
 			return bound(v.Minimum,
 				v.ExclusiveMinimum)
 		}, func(a, b *schema.ValueValidation, typ string) bool {
-			if same(a.Minimum, b.Minimum) && a.ExclusiveMinimum == b.ExclusiveMinimum {
-				return true
-			}
 			if a.Minimum == nil || !fits(*b.Minimum, typ, b.Format) {
 				return false
 			}

@@ -86,10 +86,7 @@ func (c *Change) announces(x Observation) int {
 
 // explains reports whether an effect of the class can be observed as another one.
 func (c Class) explains(observed Class) bool {
-	switch c {
-	case Safe:
-		return false
-	case Unknown:
+	if c == Unknown {
 		// The fields are kept, but they now are validated, and values in them are defaulted.
 		return observed != Loses
 	}
@@ -318,7 +315,11 @@ func (t *trial) through(to *crd.Version) error {
 			if vs[i].Kind == schema.RulesSkipped {
 				t.outcome.RulesSkipped = true
 			} else if !t.held[key(&vs[i])] {
-				t.see(Observation{Class: Invalid, Path: vs[i].Path, Detail: vs[i].String(), Broken: vs[i].Kind})
+				detail := vs[i].String()
+				if rest, ok := strings.CutPrefix(detail, "<nil>"); ok {
+					detail = "the object" + rest // its error has no path
+				}
+				t.see(Observation{Class: Invalid, Path: vs[i].Path, Detail: detail, Broken: vs[i].Kind})
 			}
 		}
 	}

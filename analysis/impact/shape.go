@@ -271,7 +271,7 @@ func (c *comparer) property(p place, o, n side, name string) {
 		return
 	}
 	switch {
-	case of != stays && nf == stays && isNamed:
+	case of != stays && isNamed:
 		var effects []Effect
 		message := "added"
 		if hasDefault(nc.node) {
