@@ -181,7 +181,7 @@ func (p *place) value(tree any) (any, bool) {
 			tree = sub
 		case []any:
 			i, err := strconv.Atoi(s.token)
-			if err != nil || i < 0 || i >= len(v) {
+			if err != nil || i >= len(v) {
 				return nil, false
 			}
 			tree = v[i]

@@ -16,9 +16,11 @@ func TestLacks(t *testing.T) {
 		{`(?P<n>a)(?P=n)\k<n>`, []string{"named backreferences (?P=…)", `named backreferences (\k)`}},
 		{`(?>a)b++`, []string{"atomic groups (?>…)", "possessive quantifiers (++)"}},
 		{`\u00e9\Z`, []string{`\u: write \x{…}`, `\Z`}},
+		{`\k<`, []string{`named backreferences (\k)`}}, {`\g'x'`, []string{`named backreferences (\g)`}}, {`\k{x}`, []string{`named backreferences (\k)`}},
+		{`(a)\9`, []string{`backreferences (\9)`}}, {`a*+b?+c{2}+`, []string{"possessive quantifiers (*+)", "possessive quantifiers (?+)", "possessive quantifiers (}+)"}},
 		{`(?(1)a|b)`, []string{"conditionals (?(…)…)"}},
 		// Near misses.
-		{`\(?=a\)`, nil}, {`[(?=]`, nil}, {`[\1]`, nil}, {`\\1`, nil}, {`[]a(?!]`, nil}, {`[^](?!]`, nil}, {`a+?b*?`, nil}, {`(?i:a)(?P<x>b)(?<y>c)`, nil}, {`(`, nil}, {`\`, nil}, {`[`, nil}, {``, nil}, {`+`, nil},
+		{`\(?=a\)`, nil}, {`[(?=]`, nil}, {`[\1]`, nil}, {`\\1`, nil}, {`[]a(?!]`, nil}, {`[^](?!]`, nil}, {`a+?b*?`, nil}, {`(?i:a)(?P<x>b)(?<y>c)`, nil}, {`(`, nil}, {`\`, nil}, {`\k`, nil}, {`\ga`, nil}, {`\0`, nil}, {`a+`, nil}, {`[a`, nil}, {`[`, nil}, {``, nil}, {`+`, nil},
 	}
 	for _, tt := range tests {
 		var want []string
@@ -64,6 +66,26 @@ func TestFollow(t *testing.T) {
 		if got := at.path(); got != tt.again {
 			t.Errorf("%s: reads %s", tt.path, got)
 		}
+	}
+}
+
+// TestValue looks up places that a document does not have.
+func TestValue(t *testing.T) {
+	tree := map[string]any{"l": []any{"a"}, "s": "x"}
+	l := root().child("l")
+	for _, at := range []*place{l.key("x"), l.index(1), l.index(0).child("a"), root().child("s", "x"), root().child("m")} {
+		if v, ok := at.value(tree); ok || v != nil || at.exists(tree) {
+			t.Errorf("%s: got %v", at.path(), v)
+		}
+	}
+	if v, ok := l.index(0).value(tree); !ok || v != "a" || !l.index(0).exists(tree) {
+		t.Errorf("got %v", v)
+	}
+	if remove(tree, root()) || remove(tree, l.key("x")) || remove(tree, l.index(1)) || remove(tree, root().child("s", "x")) || remove(tree, root().child("m")) {
+		t.Error("something was removed")
+	}
+	if !remove(tree, l.index(0)) || remove(tree, l.index(0)) || !remove(tree, root().child("s")) || len(tree) != 1 {
+		t.Errorf("left: %v", tree)
 	}
 }
 

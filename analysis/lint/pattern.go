@@ -27,8 +27,7 @@ func lacks(pattern string) []string {
 			switch c := rest[1]; {
 			case c >= '1' && c <= '9':
 				add(`backreferences (\` + string(c) + ")")
-			case c == 'k' && len(rest) > 2 && strings.ContainsRune("<{'", rune(rest[2])), c == 'g' &&
-				len(rest) > 2 && strings.ContainsRune("<{'", rune(rest[2])):
+			case (c == 'k' || c == 'g') && len(rest) > 2 && strings.ContainsRune("<{'", rune(rest[2])):
 				add(`named backreferences (\` + string(c) + ")")
 			case c == 'Z', c == 'G', c == 'X', c == 'R', c == 'K', c == 'h', c == 'H':
 				add(`\` + string(c))

@@ -145,7 +145,7 @@ func (c *typeCheck) run(found *matches) {
 	}
 	if c.p.on[policyType] {
 		kinds := typedKinds(found.endpoints, found)
-		if len(kinds) == 0 && len(found.endpoints) == 0 && len(found.wild) > 0 {
+		if len(found.endpoints) == 0 && len(found.wild) > 0 {
 			c.wild(typedKinds(found.wild, found))
 		} else {
 			c.complete = len(kinds) > 0 && !found.unknown && len(found.wild) == 0 && len(kinds) == countKinds(found.endpoints)

@@ -50,9 +50,6 @@ func holdsNames(field string) bool {
 
 // unknownFields reports fields that the Go types do not have.
 func (c *check) unknownFields() {
-	if !c.on[unknownField] && (c.release == 0 || !c.on[kubernetesVersion]) {
-		return
-	}
 	t := reflect.TypeFor[api.CustomResourceDefinition]()
 	if c.d.beta != nil {
 		t = reflect.TypeFor[v1beta1.CustomResourceDefinition]()

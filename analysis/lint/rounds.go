@@ -180,7 +180,7 @@ func remove(tree map[string]any, at *place) bool {
 		return ok
 	case []any:
 		// Its neighbours keep their places.
-		if i, err := strconv.Atoi(at.token); err == nil && i >= 0 && i < len(v) && v[i] != nil {
+		if i, err := strconv.Atoi(at.token); err == nil && i < len(v) && v[i] != nil {
 			v[i] = nil
 			return true
 		}

@@ -69,6 +69,7 @@ func TestSchemaRules(t *testing.T) {
 		{"superseded-spelling", "raw JSON", object(`a: {format: json}, b: {type: object, format: json}, c: {type: array, format: json, items: {type: string}}, d: {type: object, anyOf: [{format: json}]}`),
 			[]string{"error .properties[a].format", "error .properties[b].format", "error .properties[c].format", "error .properties[d].anyOf[0].format"}, []string{"set x-kubernetes-preserve-unknown-fields: true instead"}},
 		{"superseded-spelling", "text that is JSON", object(`a: {type: string, format: json}, b: {x-kubernetes-int-or-string: true, format: json}`), nil, nil},
+		{"superseded-spelling", "one", object(`a: {type: object, x-kubernetes-no-prune: true}`), []string{"error .properties[a].x-kubernetes-no-prune"}, nil},
 		{"unknown-format", "raw JSON is superseded", object(`a: {type: object, format: json}, b: {type: string, format: json}`), []string{"warning .properties[b].format"}, nil},
 		{"default-never-applies", "items and values", object(`l: {type: array, items: {type: integer, default: 1}}, m: {type: object, additionalProperties: {type: integer, nullable: true, default: 1}}`),
 			[]string{"warning .properties[l].items.default", "warning .properties[m].additionalProperties.default"}, nil},

@@ -167,7 +167,7 @@ func (c *check) isDefault(at *place) bool {
 			continue
 		}
 		for _, site := range c.d.schemas {
-			if rest, ok := jsonptr.CutPrefix(p.pointer(), site.at.pointer()); ok && rest != "" {
+			if _, ok := jsonptr.CutPrefix(p.pointer(), site.at.pointer()); ok {
 				return true
 			}
 		}
