@@ -2,6 +2,7 @@ package proto_test
 
 import (
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+	"google.golang.org/protobuf/types/dynamicpb"
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis/generate"
@@ -61,4 +63,47 @@ func TestGolden(t *testing.T) {
 		archive.Files = append(archive.Files, txtar.File{Name: name, Data: files[name]})
 	}
 	testcase.Golden(t, "testdata/golden.txtar", string(txtar.Format(&archive)), *update)
+}
+
+// TestErrorTexts compares the errors about objects that a message cannot hold, and the schema that the
+// message gives, with those in testdata.
+func TestErrorTexts(t *testing.T) {
+	t.Parallel()
+	c := everythingCodec(t)
+	var b strings.Builder
+	for _, object := range []string{
+		`{`, `[]`, `{"spec":null}`, `{"other":1}`, `{"metadata":{"other":1}}`, `{"spec":{"s":1}}`, `{"spec":{"s":[]}}`, `{"spec":{"b":"true"}}`, `{"spec":{"i":1.5}}`,
+		`{"spec":{"i":true}}`, `{"spec":{"i":1e30}}`, `{"spec":{"i":9223372036854775808}}`, `{"spec":{"i":-9223372036854775809}}`, `{"spec":{"i32":2147483648}}`, `{"spec":{"i32":-2147483649}}`,
+		`{"spec":{"num":9007199254740993}}`, `{"spec":{"num":{}}}`, `{"spec":{"ios":1.5}}`, `{"spec":{"ios":null}}`, `{"spec":{"l":{}}}`, `{"spec":{"l":["a",1]}}`, `{"spec":{"ll":[[1],[""]]}}`, `{"spec":{"m":[]}}`,
+		`{"spec":{"m":{"a/b":1}}}`, `{"spec":{"mm":{"a":{"b":1}}}}`, `{"spec":{"o":{"y":1}}}`, `{"spec":{"r":1}}`, `{"spec":{"rr":{"metadata":{"labels":[]}}}}`, `{"spec":{"nl":["a",2]}}`, `{"spec":{"ns":2}}`,
+	} {
+		fmt.Fprintf(&b, "%s: %v\n", object, c.Unmarshal([]byte(object), dynamicpb.NewMessage(c.Descriptor())))
+	}
+	s, err := genproto.Schema(c.Descriptor())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.Marshal(s.ToJSONSchemaProps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Write(text)
+	testcase.Golden(t, "testdata/texts.txt", b.String(), *update)
+}
+
+// TestReserved compares the messages of a schema that loses fields.
+func TestReserved(t *testing.T) {
+	t.Parallel()
+	var lock []byte
+	var b strings.Builder
+	for _, properties := range []string{
+		`{a: {type: string}, b: {type: string}, c: {type: object, properties: {podCIDRSpec: {type: string}, aURLs: {type: string}}}}`,
+		`{a: {type: integer}, b: {type: string}}`, `{b: {type: string}}`, `{}`,
+	} {
+		f, now := next(t, crdOf("Test", "{type: object, properties: "+properties+"}"), lock)
+		lock = now
+		_, spec, _ := strings.Cut(string(f.Text()), "message TestSpec")
+		fmt.Fprintf(&b, "message TestSpec%s%s\n", spec, lock)
+	}
+	testcase.Golden(t, "testdata/reserved.txt", b.String(), *update)
 }
