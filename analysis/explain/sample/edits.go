@@ -69,7 +69,8 @@ func (m *repairer) direct(obj schema.Object, v *schema.Violation) []edit {
 	case schema.Required:
 		return m.adding(v.Path)
 	case schema.ForbiddenField:
-		return []edit{removing(v.Path)}
+		name, _ := v.Value.(string)
+		return []edit{removing(join(v.Path, field(name)))}
 	case schema.AllOf:
 		return m.branch(obj, slices.Concat(v.Branches...))
 	case schema.AnyOf, schema.OneOf:
@@ -81,7 +82,7 @@ func (m *repairer) direct(obj schema.Object, v *schema.Violation) []edit {
 	case schema.Rule:
 		return m.rule(obj, v)
 	case schema.MaxItems, schema.MinItems, schema.MaxProperties, schema.MinProperties:
-		return m.sizes(v, s)
+		return m.sizes(obj, v, s)
 	case schema.DuplicateItem:
 		return m.varied(v.Path, s)
 	}
@@ -197,8 +198,9 @@ func (m *repairer) union(v *schema.Violation, s *schema.Structural) (list []edit
 }
 
 // sizes makes a list or map shorter or longer.
-func (m *repairer) sizes(v *schema.Violation, s *schema.Structural) (list []edit) {
-	switch x := v.Value.(type) {
+func (m *repairer) sizes(obj schema.Object, v *schema.Violation, s *schema.Structural) (list []edit) {
+	value, _ := at(obj, v.Path)
+	switch x := value.(type) {
 	case []any:
 		for n := len(x) - 1; n >= 0 && n >= len(x)-4; n-- {
 			list = append(list, putting(v.Path, x[:n]))

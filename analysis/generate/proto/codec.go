@@ -326,7 +326,7 @@ func (r *reader) integer(kind protoreflect.Kind, v any) (out protoreflect.Value,
 		switch {
 		case v != math.Trunc(v):
 			return out, r.wrongType("integer", v)
-		case v < -1<<63 || v >= 1<<63:
+		case v <= -1<<63 || v >= 1<<63: // the smallest int64 is one, unless it was rounded
 			return out, r.fail(OutOfRange, "%v is not an int64", v)
 		}
 		n = int64(v)
