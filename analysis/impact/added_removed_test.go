@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"espalier.dev/analysis"
 	"espalier.dev/analysis/impact"
 	"espalier.dev/schema"
 )
@@ -88,4 +89,55 @@ func TestRejectedElsewhere(t *testing.T) {
 	expectLines(t, findingLines(compare(t, old, new, schema.Kubernetes).OtherSemantics(t.Context())...),
 		"info semantics  (): with --semantics kep, the API server would reject the update: spec.validation.openAPIV3Schema.properties[spec].properties[x].properties[b]: Required value: because it is defined in "+
 			"spec.validation.openAPIV3Schema.properties[spec].properties[x].not.properties[b]")
+}
+
+// TestOrder checks that groups are ordered by severity, by whether objects are affected, and by class.
+func TestOrder(t *testing.T) {
+	finding := func(rule string, class impact.Class, severity analysis.Severity, affected int) impact.Finding {
+		return impact.Finding{Finding: analysis.Finding{Rule: rule, Severity: severity}, Class: class, Affected: affected}
+	}
+	var got []string
+	for _, group := range impact.Group([]impact.Finding{
+		finding("safe", impact.Safe, analysis.Info, 0), finding("clients-break", impact.Clients, analysis.Warning, 0), finding(impact.RuleRevealed, impact.Safe, analysis.Warning, 0),
+		finding("defaulted", impact.Defaulted, analysis.Warning, 0), finding("loses-data", impact.Loses, analysis.Error, 0), finding(impact.RuleRefused, impact.Safe, analysis.Error, 0),
+		finding("invalid", impact.Invalid, analysis.Error, 1),
+	}) {
+		for _, f := range group {
+			got = append(got, f.Rule)
+		}
+	}
+	expectLines(t, got, "invalid", "update-refused", "loses-data", "defaulted", "revealed", "clients-break", "safe")
+}
+
+// TestMergeCRDs checks the findings that stand for equal changes in several fields and CRDs.
+func TestMergeCRDs(t *testing.T) {
+	findings := func(name string) (all []impact.Finding) {
+		old, new := crdOf(t, `{type: object, properties: {a: {type: integer, maximum: 5}, b: {type: integer, maximum: 5}}}`), crdOf(t, `{type: object, properties: {a: {type: integer, maximum: 4}, b: {type: integer, maximum: 4}}}`)
+		old.Name, new.Name = name, name
+		c := compare(t, old, new, schema.Kubernetes)
+		for i := range c.Changes {
+			all = append(all, c.Finding(&c.Changes[i]))
+		}
+		return all
+	}
+	one, two := findings("ones.example.com"), findings("twos.example.com")
+	const details = "  clients may break: writes of such values are rejected"
+	const lenient = "  stored objects can still be read and deleted; updates are accepted unless they change the field, or a list that it is in"
+	pointer := "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/x/properties/a/maximum"
+	for _, tt := range []struct {
+		findings []impact.Finding
+		path     string
+		want     []string
+	}{
+		{one, "", []string{"error invalid " + pointer + " (" + pointer + "): stored objects may become invalid: maximum 5 → 4, in 2 fields", details, lenient}},
+		{append(one[:2:2], two...), "", []string{"error invalid " + pointer + " (" + pointer + "): stored objects may become invalid: maximum 5 → 4, in 4 fields of 2 CRDs", details, lenient}},
+		{append(one[:1:1], two[0]), "v1: spec.x.a", []string{"error invalid " + pointer + " (" + pointer + "): stored objects may become invalid: maximum 5 → 4, in 2 CRDs", details, "  stored objects can still be read and deleted; updates are accepted unless they change the field, or a list that it is in"}},
+		{one[:1], "v1: spec.x.a", []string{"error invalid " + pointer + " (" + pointer + "): stored objects may become invalid: maximum 5 → 4", details, "  stored objects can still be read and deleted; updates are accepted unless they change spec.x.a"}},
+	} {
+		merged := impact.Merge(tt.findings)
+		expectLines(t, findingLines(merged), tt.want...)
+		if merged.Path != tt.path {
+			t.Errorf("the path is %q, want %q", merged.Path, tt.path)
+		}
+	}
 }
