@@ -155,7 +155,7 @@ func (r *release) document(ctx context.Context) error {
 		if b.Platform != gobuild.Host() {
 			continue
 		}
-		files, err := docs.Generate(ctx, b.Path, r.stamp, filepath.Join(r.work, "docs", b.Flavor.Name))
+		files, err := docs.Generate(ctx, b, r.stamp, filepath.Join(r.work, "docs", b.Flavor.Name))
 		if err != nil {
 			return err
 		}

@@ -277,6 +277,14 @@ func TestBuildErrors(t *testing.T) {
 			commit(t, dir, "break")
 			return nil
 		}, 1, `the program reports version "devel"`},
+		{"program without the tag noserver", func(t *testing.T, dir string, _ map[string]string) []string {
+			writeFile(t, filepath.Join(dir, "cmd", "espalier", "server.go"), "package main\n\nconst server = \"true\"\n")
+			if err := os.Remove(filepath.Join(dir, "cmd", "espalier", "noserver.go")); err != nil {
+				t.Fatal(err)
+			}
+			commit(t, dir, "break")
+			return nil
+		}, 1, `espalier-cli: the program reports server: true, expected false: the build tag "noserver" has no effect`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

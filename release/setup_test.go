@@ -19,13 +19,15 @@ const commitTime = "2026-03-04T05:06:07Z"
 func newRepository(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	tiny, err := os.ReadFile("testdata/tiny/main.go.txt")
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"main.go", "server.go", "noserver.go"} {
+		text, err := os.ReadFile("testdata/tiny/" + name + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, filepath.Join(dir, "cmd", "espalier", name), string(text))
 	}
 	for name, text := range map[string]string{
 		"go.mod":                    "module espalier.dev\n\ngo 1.26.0\n",
-		"cmd/espalier/main.go":      string(tiny),
 		"LICENSE":                   "license\n",
 		"README.md":                 "# Espalier\n",
 		"examples/crontab/crd.yaml": "kind: CustomResourceDefinition\n",

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"espalier.dev/release/internal/archive"
 	"espalier.dev/release/internal/gobuild"
@@ -37,10 +38,10 @@ func Completions() []Completion {
 }
 
 // Generate runs a program that this machine can execute, and returns its manual pages as man1/NAME
-// and its completions as completions/FILE. It fails if the program does not report the version and
-// the revision of the stamp: the linker ignores variables that do not exist.
-func Generate(ctx context.Context, program string, stamp gobuild.Stamp, dir string) ([]archive.File, error) {
-	p := runner{ctx, program, dir, stamp}
+// and its completions as completions/FILE. It fails if the program does not report the stamp and
+// its flavor: the linker ignores variables that do not exist, and the compiler unknown tags.
+func Generate(ctx context.Context, b gobuild.Binary, stamp gobuild.Stamp, dir string) ([]archive.File, error) {
+	p := runner{ctx, b.Path, b.Flavor, dir, stamp}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func Generate(ctx context.Context, program string, stamp gobuild.Stamp, dir stri
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s man has written no manual pages", program)
+		return nil, fmt.Errorf("%s man has written no manual pages", b.Path)
 	}
 	for _, c := range Completions() {
 		script, err := p.run("completion", c.Shell)
@@ -71,6 +72,7 @@ func Generate(ctx context.Context, program string, stamp gobuild.Stamp, dir stri
 type runner struct {
 	ctx     context.Context
 	program string
+	flavor  gobuild.Flavor
 	dir     string
 	stamp   gobuild.Stamp
 }
@@ -97,13 +99,19 @@ func (r runner) checkVersion() error {
 	if err != nil {
 		return err
 	}
-	var v struct{ Version, Revision string }
+	var v struct {
+		Version, Commit, Date string
+		Server                bool
+	}
 	if err := json.Unmarshal(out, &v); err != nil {
 		return fmt.Errorf("espalier version -o json: %w", err)
 	}
-	if v.Version != r.stamp.Version || v.Revision != r.stamp.Revision {
-		return fmt.Errorf("the program reports version %q of revision %q, not %s of %s: main.version and main.revision must be string variables that it prints",
-			v.Version, v.Revision, r.stamp.Version, r.stamp.Revision)
+	if date := r.stamp.Time.UTC().Format(time.RFC3339); v.Version != r.stamp.Version || v.Commit != r.stamp.Revision || v.Date != date {
+		return fmt.Errorf("the program reports version %q, commit %q and date %q, not %s, %s and %s: main.version, main.revision and main.date must be string variables that it prints",
+			v.Version, v.Commit, v.Date, r.stamp.Version, r.stamp.Revision, date)
+	}
+	if want := r.flavor.Tags == ""; v.Server != want {
+		return fmt.Errorf("%s: the program reports server: %t, expected %t: the build tag %q has no effect", r.flavor.Name, v.Server, want, r.flavor.Tags)
 	}
 	return nil
 }
