@@ -232,6 +232,8 @@ func (d *decoder) null(child int32, step Step) (v any, keep bool, err error) {
 	case d.defaults:
 		d.record(Defaulted, child, step)
 		return d.p.defaultOf(child), true, nil
+	case d.contradictions:
+		return nil, false, errOdd
 	}
 	return nil, true, nil
 }

@@ -21,6 +21,7 @@ const decoded = `{"type":"object","properties":{
 	"d":{"type":"string","default":"x"},
 	"dl":{"type":"array","items":{"type":"string","default":"x"}},
 	"pod":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true},
+	"ep":{"type":"object","x-kubernetes-embedded-resource":true,"additionalProperties":true},
 	"own":{"type":"object","x-kubernetes-embedded-resource":true,"properties":{
 		"kind":{"type":"string"},"apiVersion":{"type":"string","nullable":true},"metadata":{"type":"object","properties":{"name":{"type":"string","default":"y"}}}}},
 	"metadata":{"type":"object","properties":{"name":{"type":"string","default":"z"}}}}}`
@@ -37,7 +38,7 @@ func TestDecodeOnce(t *testing.T) {
 		`{}`: all(once), `{"i":1}`: all(once), `{"o":{"a":"x"}}`: all(once), `{"l":["a","b"]}`: all(once), `{"l":[]}`: all(once), `{"ol":[{"a":"x","b":1},{}]}`: all(once),
 		`{"any":{"x":[{"y":null}]}}`: all(once), `{"any":1}`: all(once), `{"free":[{"a":1},[],null,2]}`: all(once), `{"m":{"a":null,"b":{"c":1}}}`: all(once), `{"ms":{"a":"x","b":null}}`: all(once),
 		`{"x":1}`: all(once), `{"x":{"y":[1,{}]},"o":{"y":1}}`: all(once),
-		`{"i":null,"o":null,"n":null,"d":null,"dl":["a",null]}`: all(once),
+		`{"i":null,"o":null,"n":null,"d":null,"dl":["a",null]}`: all(once), `{"d":null}`: all(once), `{"l":[null]}`: contradicts, `{"ep":{"metadata":{"name":"a"}}}`: all(once),
 		// Values that contradict types are tolerated in stored objects.
 		`{"i":"x"}`: contradicts, `{"i":1.5}`: contradicts, `{"i":[]}`: contradicts, `{"o":[]}`: contradicts, `{"o":1}`: contradicts, `{"o":{"a":{}}}`: contradicts, `{"l":{}}`: contradicts, `{"l":[1]}`: contradicts, `{"l":[[]]}`: contradicts,
 		// Members that occur again are reported; the last one is used.

@@ -24,10 +24,10 @@ func provesIdentity(id *Identity, obj map[string]any) bool {
 	if obj["kind"] != any(id.Kind) || obj["apiVersion"] != any(id.APIVersion) {
 		return false
 	}
-	meta, ok := obj["metadata"].(map[string]any)
+	meta, _ := obj["metadata"].(map[string]any)
 	_, named := meta["name"]
 	_, namespaced := meta["namespace"]
-	return ok && named && namespaced == id.Namespaced && provesMetadata(meta)
+	return named && namespaced == id.Namespaced && provesMetadata(meta)
 }
 
 // provesMetadata reports whether metadata is certainly valid: it has only common fields

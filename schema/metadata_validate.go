@@ -38,13 +38,9 @@ func (w *walker) embedded(id int32, obj map[string]any) (vs Violations) {
 			add(key, field.Invalid(at.Child(key), v, problem))
 		}
 	}
-	v, found := obj["metadata"]
-	if !found {
-		return vs
-	}
-	meta, err := objectMeta(v)
+	meta, err := objectMeta(obj["metadata"])
 	if err != nil {
-		add("metadata", field.Invalid(at.Child("metadata"), v, err.Error()))
+		add("metadata", field.Invalid(at.Child("metadata"), obj["metadata"], err.Error()))
 		return vs
 	}
 	if meta.Name == "" {
@@ -182,39 +178,28 @@ var metadataSchema = sync.OnceValue(ObjectMeta)
 // used to parse it. The path ends where neither of them has the next step.
 func metadataErrorPath(resource Path, metadata any, err *field.Error) (Path, any) {
 	path, value := append(resource.clone(), Step{Key: "metadata"}), metadata
-	rest, ok := strings.CutPrefix(err.Field, path.FieldPath().String())
-	for s := metadataSchema(); ok && rest != "" && s != nil; {
-		var step Step
-		if step, rest, ok = nextStep(s, value, rest); !ok {
-			break
+	rest := strings.TrimPrefix(err.Field, path.FieldPath().String())
+	for s := metadataSchema(); ; {
+		step, after, ok := nextStep(s, value, rest)
+		if !ok {
+			return path, value
 		}
-		path = append(path, step)
-		switch v := value.(type) {
-		case map[string]any:
-			value = v[step.Key]
-		case []any:
-			value = v[step.Index]
-		default:
-			value = nil
-		}
-		switch {
-		case step.Kind == Index:
-			s = s.Items
-		case step.Kind == MapKey:
-			s = nil
-		default:
-			s = s.Properties[step.Key]
+		path, rest = append(path, step), after
+		if step.Kind == Index {
+			list, _ := value.([]any)
+			value, s = list[step.Index], s.Items
+		} else {
+			fields, _ := value.(map[string]any)
+			value, s = fields[step.Key], orEmpty(s.Properties[step.Key])
 		}
 	}
-	return path, value
 }
 
 // nextStep cuts the first step off text, the rest of a field path into a value with the
-// schema s. The longest matching name wins.
+// schema s.
 func nextStep(s *Structural, value any, text string) (step Step, rest string, ok bool) {
 	take := func(name string, st Step) {
-		if after, is := strings.CutPrefix(text, name); is && (after == "" || after[0] == '.' ||
-			after[0] == '[') && (!ok || len(after) < len(rest)) {
+		if after, is := strings.CutPrefix(text, name); is && (after == "" || after[0] == '.' || after[0] == '[') {
 			step, rest, ok = st, after, true
 		}
 	}
@@ -227,10 +212,9 @@ func nextStep(s *Structural, value any, text string) (step Step, rest string, ok
 			}
 		}
 	case []any:
-		if end := strings.IndexByte(text, ']'); end > 0 {
-			if i, err := strconv.Atoi(text[1:end]); err == nil && i >= 0 && i < len(v) {
-				take("["+strconv.Itoa(i)+"]", Step{Index: i, Kind: Index})
-			}
+		digits, _, _ := strings.Cut(strings.TrimPrefix(text, "["), "]")
+		if i, _ := strconv.Atoi(digits); i >= 0 && i < len(v) {
+			take("["+strconv.Itoa(i)+"]", Step{Index: i, Kind: Index})
 		}
 	}
 	for k := range s.Properties {

@@ -348,7 +348,7 @@ func (z *normalizer) array(id int32, a []any) error {
 	}
 	c := &z.p.nodes[child]
 	for i, v := range a {
-		if v == nil && child != nowhere && c.flags&nullable == 0 && c.flags&hasDefault != 0 && z.defaults {
+		if v == nil && c.flags&(nullable|hasDefault) == hasDefault && z.defaults {
 			a[i] = z.p.defaultOf(child)
 			z.record(Defaulted, child, Step{Index: i, Kind: Index})
 			continue

@@ -12,16 +12,16 @@ import (
 func TestDropNulls(t *testing.T) {
 	t.Parallel()
 	const text = `{"type": "object", "properties": {
-		"plain": {"type": "string"}, "nullable": {"type": "string", "nullable": true}, "defaulted": {"type": "string", "default": "x"},
+		"kind": {"type": "string"}, "metadata": {"type": "object"}, "open": {"type": "object", "additionalProperties": true}, "plain": {"type": "string"}, "nullable": {"type": "string", "nullable": true}, "defaulted": {"type": "string", "default": "x"},
 		"list": {"type": "array", "items": {"type": "object", "properties": {"plain": {"type": "string"}}}},
 		"map": {"type": "object", "additionalProperties": {"type": "string"}},
 		"free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"plain": {"type": "string"}}},
 		"embedded": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"kind": {"type": "string"}, "metadata": {"type": "object"}, "spec": {"type": "object"}}}}}`
 	const object = `{"apiVersion": "example.com/v1", "kind": null, "metadata": null, "unknown": null,
-		"plain": null, "nullable": null, "defaulted": null, "list": [null, {"plain": null, "unknown": null}], "map": {"a": null, "b": "c"},
-		"free": {"plain": null, "free": null, "deep": {"a": null}}, "embedded": {"kind": "A", "spec": null}}`
+		"plain": null, "nullable": null, "defaulted": null, "list": [null, {"plain": null, "unknown": null}], "map": {"a": null, "b": "c"}, "open": {"a": null},
+		"free": {"plain": null, "free": null, "deep": {"a": null}}, "embedded": {"kind": "A", "metadata": null, "spec": null}}`
 	const want = `{"apiVersion": "example.com/v1", "kind": null, "metadata": null, "unknown": null,
-		"nullable": null, "defaulted": null, "list": [null, {"unknown": null}], "map": {"b": "c"},
+		"nullable": null, "defaulted": null, "list": [null, {"unknown": null}], "map": {"b": "c"}, "open": {"a": null},
 		"free": {"free": null, "deep": {"a": null}}, "embedded": {"kind": "A"}}`
 	parse := func(text string) (out schema.Object) {
 		t.Helper()

@@ -106,13 +106,14 @@ func newMetaStruct(t reflect.Type) *metaType {
 	return out
 }
 
-// jsonFields yields the fields of a struct that JSON has, with their JSON names.
+// jsonFields yields the fields of a struct with their JSON names. All fields of the types in
+// ObjectMeta have one.
 func jsonFields(t reflect.Type) iter.Seq2[string, reflect.StructField] {
 	return func(yield func(string, reflect.StructField) bool) {
 		for i := range t.NumField() {
 			f := t.Field(i)
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if name != "" && name != "-" && !yield(name, f) {
+			if !yield(name, f) {
 				return
 			}
 		}
@@ -166,27 +167,27 @@ func (t *metaType) isNormal(v any) bool {
 		b, ok := v.(bool)
 		return ok && (b || !t.omitsZero)
 	case metaTime:
-		s, ok := v.(string)
-		return ok && isCanonicalTime(s)
+		s, _ := v.(string)
+		return isCanonicalTime(s)
 	case metaFields:
 		_, ok := v.(map[string]any)
 		return ok
 	case metaList:
-		list, ok := v.([]any)
+		list, _ := v.([]any)
 		for _, item := range list {
 			if !t.elem.isNormal(item) {
 				return false
 			}
 		}
-		return ok && len(list) > 0
+		return len(list) > 0
 	case metaMap:
-		m, ok := v.(map[string]any)
+		m, _ := v.(map[string]any)
 		for _, value := range m {
 			if !t.elem.isNormal(value) {
 				return false
 			}
 		}
-		return ok && len(m) > 0
+		return len(m) > 0
 	}
 	obj, ok := v.(map[string]any)
 	return ok && t.isNormalStruct(obj)

@@ -65,6 +65,9 @@ func TestObjectMeta(t *testing.T) {
 			t.Errorf("%s has no description", path)
 		}
 	}
+	if s.ValueValidation != nil {
+		t.Errorf("metadata requires %v", s.ValueValidation.Required)
+	}
 	owner := s.Properties["ownerReferences"].Items
 	if got, want := owner.ValueValidation.Required, []string{"apiVersion", "kind", "name", "uid"}; !slices.Equal(got, want) {
 		t.Errorf("an owner reference requires %v, want %v", got, want)

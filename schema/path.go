@@ -153,8 +153,8 @@ func (p Path) Find(value any) (any, bool) {
 	for _, step := range p {
 		switch step.Kind {
 		case Index:
-			list, ok := value.([]any)
-			if !ok || step.Index >= len(list) {
+			list, _ := value.([]any)
+			if step.Index >= len(list) {
 				return nil, false
 			}
 			value = list[step.Index]

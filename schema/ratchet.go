@@ -16,13 +16,10 @@ type correlation struct {
 // correlateField matches a field with the field of the old object. Errors in apiVersion
 // and kind of the root are never tolerated, because both objects have been converted.
 func (w *walker) correlateField(c correlation, k string) correlation {
-	if !c.ok || len(w.path)-w.p.namesBelow == 1 && (k == "kind" || k == "apiVersion") {
+	if len(w.path)-w.p.namesBelow == 1 && (k == "kind" || k == "apiVersion") {
 		return correlation{}
 	}
-	old, ok := c.old.(map[string]any)
-	if !ok {
-		return correlation{}
-	}
+	old, _ := c.old.(map[string]any)
 	v, ok := old[k]
 	return correlation{v, ok}
 }
@@ -66,10 +63,7 @@ func (o oldItems) find(v any) correlation {
 	if o.list == nil {
 		return correlation{}
 	}
-	k, ok := o.list.itemKey(v)
-	if !ok {
-		return correlation{}
-	}
+	k, _ := o.list.itemKey(v) // no item has the key nil
 	x, ok := o.byKey[k]
 	return correlation{x, ok}
 }
@@ -77,10 +71,7 @@ func (o oldItems) find(v any) correlation {
 // itemKey returns the key of an item. It returns false if a key is missing or not a
 // scalar.
 func (l *listCheck) itemKey(x any) (any, bool) {
-	item, ok := x.(map[string]any)
-	if !ok {
-		return nil, false
-	}
+	item, _ := x.(map[string]any)
 	if len(l.keys) == 1 {
 		switch v := item[l.keys[0]].(type) {
 		case bool, float64, int64, string:
@@ -131,8 +122,8 @@ type comparedPair struct {
 // fields are never equal.
 func (c *comparison) unchanged(id int32, old, v any) bool {
 	c.visited++
-	if v == nil || old == nil {
-		return v == nil && old == nil
+	if v == nil {
+		return old == nil
 	}
 	switch v := v.(type) {
 	case []any:
@@ -140,13 +131,13 @@ func (c *comparison) unchanged(id int32, old, v any) bool {
 		if !ok || len(old) != len(v) {
 			return false
 		}
-		return len(v) == 0 || c.remember(id, len(v), reflect.ValueOf(old), reflect.ValueOf(v), func() bool { return c.sameItems(id, old, v) })
+		return c.remember(id, len(v), reflect.ValueOf(old), reflect.ValueOf(v), func() bool { return c.sameItems(id, old, v) })
 	case map[string]any:
 		old, ok := old.(map[string]any)
 		if !ok || len(old) != len(v) {
 			return false
 		}
-		return len(v) == 0 || c.remember(id, len(v), reflect.ValueOf(old), reflect.ValueOf(v), func() bool { return c.sameFields(id, old, v) })
+		return c.remember(id, len(v), reflect.ValueOf(old), reflect.ValueOf(v), func() bool { return c.sameFields(id, old, v) })
 	}
 	return isScalar(old) && old == v
 }

@@ -57,6 +57,10 @@ func TestRatcheting(t *testing.T) {
 			{`[9,2]`, `[9,1]`, []string{`v[0]: Invalid value: 9: v[0] in body should be less than or equal to 3`}},
 			{`[9]`, `[9,1]`, []string{`v[0]: Invalid value: 9: v[0] in body should be less than or equal to 3`}},
 		}},
+		{"also one of objects", `{type: array, items: {type: object, properties: {num: {type: integer, maximum: 3}}}}`, []updateCase{
+			{`[{"num":9},{"num":1}]`, `[{"num":9},{"num":1}]`, nil},
+			{`[{"num":9},{"num":2}]`, `[{"num":9},{"num":1}]`, []string{`v[0].num: Invalid value: 9: v[0].num in body should be less than or equal to 3`}},
+		}},
 		{"and so does a set", `{type: array, x-kubernetes-list-type: set, items: {type: integer, maximum: 3}}`, []updateCase{
 			{`[9,1]`, `[9,1]`, nil},
 			{`[1,9]`, `[9,1]`, []string{`v[1]: Invalid value: 9: v[1] in body should be less than or equal to 3`}},
@@ -115,9 +119,10 @@ func TestRatcheting(t *testing.T) {
 	})
 	t.Run("but those of an embedded object are", func(t *testing.T) {
 		p := compile(t, `{type: object, properties: {e: {type: object, properties: {kind: {type: string, enum: [A]}}}}}`)
-		obj, old := object(t, `{"e":{"kind":"B"},"x":1}`), object(t, `{"e":{"kind":"B"}}`)
-		if got := errorsOf(p, obj, old); got != nil {
-			t.Errorf("got %q", got)
+		for _, now := range []string{`{"e":{"kind":"B"},"x":1}`, `{"e":{"kind":"B","x":1}}`} {
+			if got := errorsOf(p, object(t, now), object(t, `{"e":{"kind":"B"}}`)); got != nil {
+				t.Errorf("%s: got %q", now, got)
+			}
 		}
 	})
 	t.Run("without an old object nothing is forgiven", func(t *testing.T) {

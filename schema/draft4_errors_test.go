@@ -1,0 +1,134 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"espalier.dev/api"
+)
+
+// TestJSONSchemaErrors checks that a jsonSchema is rejected for what is wrong with any schema in it,
+// and that the error names the place.
+func TestJSONSchemaErrors(t *testing.T) {
+	fails := func(s *api.JSONSchemaProps, want string) {
+		t.Helper()
+		p, err := CompileJSONSchema(s)
+		if err == nil || p != nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, %v, want %s", p, err, want)
+		}
+	}
+	const bad = `{"x-kubernetes-int-or-string":true}`
+	const because = ".x-kubernetes-int-or-string is not supported in a jsonSchema: use openAPIV3Schema"
+	for text, at := range map[string]string{
+		`%s`: "", `{"properties":{"a":%s}}`: ".properties[a]", `{"properties":{"a":{"properties":{"b":%s}}}}`: ".properties[a].properties[b]",
+		`{"additionalProperties":%s}`: ".additionalProperties", `{"patternProperties":{"x":%s}}`: ".patternProperties[x]", `{"dependencies":{"x":%s}}`: ".dependencies[x]",
+		`{"items":%s}`: ".items", `{"items":[{},%s]}`: ".items[1]", `{"items":[{}],"additionalItems":%s}`: ".additionalItems",
+		`{"allOf":[%s]}`: ".allOf[0]", `{"anyOf":[{},%s]}`: ".anyOf[1]", `{"oneOf":[%s]}`: ".oneOf[0]", `{"not":%s}`: ".not",
+		`{"definitions":{"d":%s}}`: ".definitions[d]", `{"properties":{"a":{"$ref":"#/definitions/d"}},"definitions":{"d":%s}}`: ".definitions[d]",
+	} {
+		fails(readSchema(t, fmt.Sprintf(text, bad)), at+because)
+	}
+	for keyword, text := range map[string]string{
+		"x-kubernetes-validations": `[{"rule":"true"}]`, "x-kubernetes-preserve-unknown-fields": `false`, "x-kubernetes-embedded-resource": `true`, "x-kubernetes-int-or-string": `true`,
+		"x-kubernetes-list-type": `"set"`, "x-kubernetes-list-map-keys": `["k"]`, "x-kubernetes-map-type": `"atomic"`, "x-kubernetes-unions": `[{"fields":{"a":"A"}}]`,
+	} {
+		fails(readSchema(t, fmt.Sprintf(`{"properties":{"a":{%q:%s}}}`, keyword, text)), ".properties[a]."+keyword+" is not supported in a jsonSchema")
+	}
+	malformed := func(s api.JSONSchemaProps) *api.JSONSchemaProps {
+		return &api.JSONSchemaProps{Properties: map[string]api.JSONSchemaProps{"a": s}}
+	}
+	fails(malformed(api.JSONSchemaProps{Default: &api.JSON{Raw: []byte(`{`)}}), ".properties[a].default ")
+	fails(malformed(api.JSONSchemaProps{Enum: []api.JSON{{Raw: []byte(`1`)}, {Raw: []byte(`[`)}}}), ".properties[a].enum ")
+	fails(readSchema(t, `{"patternProperties":{"[":{}}}`), ".patternProperties[[].patternProperties ")
+	fails(readSchema(t, `{"properties":{"a":{"$ref":"#/definitions/d"}}}`), `.properties[a].$ref refers to "#/definitions/d", which is not in definitions`)
+	fails(readSchema(t, `{"$ref":"#/definitions/d","definitions":{"d":{"$ref":"#/definitions/d"}}}`), `.definitions[d].$ref must not be recursive, but "#/definitions/d" refers to itself`)
+	fails(readSchema(t, `{"properties":{"a":{"$ref":"x"},"b":{"$ref":"y"}}}`), `.properties[a].$ref must have the form`)
+	deep := `{"type":"array","default":[{},{},{},{},{},{},{},{},{},{}]}`
+	for range 8 {
+		deep = `{"type":"array","default":[{},{},{},{},{},{},{},{},{},{}],"items":{"properties":{"x":` + deep + `}}}`
+	}
+	fails(readSchema(t, `{"properties":{"a":`+deep+`}}`), `.properties[a].default: must not have more than 65536 values`)
+	if p, err := CompileJSONSchema(nil); err != nil || len(p.Validate(t.Context(), Object{"a": 1.5}, nil)) > 0 {
+		t.Errorf("without a schema: got %v", err)
+	}
+}
+
+// TestJSONSchemaDefaults checks the defaults of a jsonSchema: those outside of logical operators are
+// filled in, wherever a definition is used.
+func TestJSONSchemaDefaults(t *testing.T) {
+	for text, cases := range map[string][][2]string{
+		`{"properties":{"a":{"$ref":"#/definitions/d"},"b":{"$ref":"#/definitions/d"},"l":{"items":{"$ref":"#/definitions/d"}}},"definitions":{"d":{"properties":{"x":{"default":1}}}}}`: {
+			{`{"a":{},"b":{},"l":[{}]}`, `{"a":{"x":1},"b":{"x":1},"l":[{"x":1}]}`}, {`{}`, `{}`}},
+		`{"allOf":[{"properties":{"a":{"default":1}}}],"not":{"required":["z"],"properties":{"z":{"default":1}}},"additionalProperties":{"properties":{"x":{"default":2}}}}`:                                                                                      {{`{}`, `{}`}, {`{"b":{}}`, `{"b":{"x":2}}`}},
+		`{"patternProperties":{"^p":{"properties":{"x":{"default":1}}}},"dependencies":{"a":{"properties":{"x":{"default":1}}}},"items":[{"default":1}]}`:                                                                                                         {{`{"p":{},"a":1}`, `{"p":{},"a":1}`}},
+		`{"properties":{"a":{"type":"string","nullable":true,"default":"x"},"b":{"type":"string","default":"x"},"c":{"default":null},"d":{"nullable":true,"default":1,"additionalProperties":{}},"e":{"nullable":true,"default":1,"additionalProperties":true}}}`: {{`{"a":null,"b":null,"d":null,"e":null}`, `{"a":null,"b":"x","d":null,"e":null}`}, {`{}`, `{"a":"x","b":"x","d":1,"e":1}`}},
+	} {
+		p, err := CompileJSONSchema(readSchema(t, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range cases {
+			obj, _, err := p.Decode([]byte(c[0]), DecodeOptions{})
+			if err != nil || !Equal(obj, parsed(t, c[1])) {
+				t.Errorf("%s: %s: got %v, %v, want %s", text, c[0], obj, err, c[1])
+			}
+			tree := parsed(t, c[0]).(map[string]any)
+			if p.Default(tree); !Equal(tree, parsed(t, c[1])) {
+				t.Errorf("%s: %s: Default: got %v, want %s", text, c[0], tree, c[1])
+			}
+		}
+	}
+}
+
+// TestResolve checks which schema a reference stands for.
+func TestResolve(t *testing.T) {
+	ref := func(name string) api.JSONSchemaProps {
+		to := "#/definitions/" + name
+		return api.JSONSchemaProps{Ref: &to}
+	}
+	plain := api.JSONSchemaProps{Title: "plain"}
+	definitions := map[string]api.JSONSchemaProps{"plain": plain, "once": ref("plain"), "twice": ref("once"), "loop": ref("loop"), "lost": ref("nothing"), "d0": plain}
+	for i := range maxHops {
+		definitions[fmt.Sprint("d", i+1)] = ref(fmt.Sprint("d", i))
+	}
+	for name, want := range map[string]bool{"plain": true, "once": true, "twice": true, "loop": false, "lost": false, "other": false, fmt.Sprint("d", maxHops-1): true, fmt.Sprint("d", maxHops): false} {
+		s := ref(name)
+		got := Resolve(&s, definitions)
+		if want && got.Title != "plain" || !want && got != &s {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+	if Resolve(&plain, definitions) != &plain || Resolve(nil, definitions) != nil {
+		t.Error("a schema without a reference is another one")
+	}
+}
+
+// TestDefaultError checks the error about a default that is too large, at the limit.
+func TestDefaultError(t *testing.T) {
+	compile := func(values int, more string) error {
+		list := make([]any, values)
+		for i := range list {
+			list[i] = map[string]any{}
+		}
+		s := mustStructural(t, `{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"x":{"type":"string"`+more+`}}}}}}`)
+		s.Properties["a"].Default = &JSON{Value: list}
+		_, err := Compile(s)
+		return err
+	}
+	if err := compile(maxDefaultValues-1, ""); err != nil {
+		t.Errorf("at the limit: got %v", err)
+	}
+	err := compile(maxDefaultValues, "")
+	if bad := (*DefaultError)(nil); !errors.As(err, &bad) || err.Error() != ".properties[a].default: must not have more than 65536 values, including the defaults below it" || errors.Unwrap(err) != bad.Err {
+		t.Errorf("above the limit: got %v", err)
+	}
+	// Each item gets a field.
+	if err := compile(maxDefaultValues/2-1, `,"default":"y"`); err != nil {
+		t.Errorf("with defaults, below the limit: got %v", err)
+	}
+	if err := compile(maxDefaultValues/2, `,"default":"y"`); err == nil {
+		t.Error("with defaults, above the limit: no error")
+	}
+}
