@@ -52,13 +52,10 @@ func (z *normalizer) contradiction(id int32, v any) {
 // contradictionsFound returns an error with all contradictions that the old object does
 // not have too.
 func (z *normalizer) contradictionsFound() error {
-	if len(z.found) == 0 {
-		return nil
-	}
 	list := z.found[:0]
 	for _, c := range z.found {
 		slices.Reverse(c.Path)
-		if old, found := lookup(z.old, c.Path); !found || !Equal(old, c.Value) {
+		if old, found := c.Path.Find(z.old); !found || !Equal(old, c.Value) {
 			list = append(list, c)
 		}
 	}
@@ -67,30 +64,4 @@ func (z *normalizer) contradictionsFound() error {
 	}
 	slices.SortFunc(list, func(a, b Contradiction) int { return a.Path.compare(b.Path) })
 	return &ContradictionError{Contradictions: list}
-}
-
-// lookup returns the value at a path.
-func lookup(obj Object, path Path) (any, bool) {
-	if obj == nil {
-		return nil, false
-	}
-	var v any = obj
-	for _, s := range path {
-		switch x := v.(type) {
-		case map[string]any:
-			child, found := x[s.Key]
-			if s.Kind == Index || !found {
-				return nil, false
-			}
-			v = child
-		case []any:
-			if s.Kind != Index || s.Index >= len(x) {
-				return nil, false
-			}
-			v = x[s.Index]
-		default:
-			return nil, false
-		}
-	}
-	return v, true
 }

@@ -23,7 +23,7 @@ func TestCursor(t *testing.T) {
 	    "spec": {
 	      "type": "object",
 	      "properties": {
-	        "plain": {"type": "object", "properties": {"a": {"type": "string"}}},
+	        "plain": {"type": "object", "properties": {"a": {"type": "string"}, "metadata": {"type": "object"}}},
 	        "open": {
 	          "type": "object", "x-kubernetes-preserve-unknown-fields": true,
 	          "properties": {
@@ -53,6 +53,8 @@ func TestCursor(t *testing.T) {
 		{path: "spec", kep: on, kubernetes: on},
 		{path: "spec plain", kep: on, kubernetes: on},
 		{path: "spec plain []", kep: on, kubernetes: on, unspecified: true},
+		{path: "spec plain metadata", kep: on, kubernetes: on},
+		{path: "spec open bare []", kep: off, kubernetes: on, unspecified: true},
 		{path: "spec open", kep: paused, kubernetes: paused},
 		{path: "spec open unknown", kep: off, kubernetes: off, unspecified: true},
 		{path: "spec open unknown [] x", kep: off, kubernetes: off, unspecified: true},

@@ -60,6 +60,11 @@ func TestDefaultsPruned(t *testing.T) {
 			t.Errorf("%s: got %v, %v, want %s", schema, obj, err, want)
 		}
 	}
+	// A default that is null is none.
+	obj, _, err := compiled(t, `{"type":"object","properties":{"a":{"type":"string","default":null},"b":{"type":"string","default":"x"}}}`).Decode([]byte(`{}`), DecodeOptions{})
+	if err != nil || !Equal(obj, parsed(t, `{"b":"x"}`)) {
+		t.Errorf("null: got %v, %v", obj, err)
+	}
 	// No object has the items of the root.
 	compiled(t, `{"type":"object","items":{"type":"object","default":{"a":1}}}`)
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"testing"
@@ -30,6 +31,56 @@ func TestProperties(t *testing.T) {
 		for _, name := range []string{"", "a", "p", "p0", fmt.Sprint("p", n+1), "z"} {
 			if got := p.find(name); got != none {
 				t.Errorf("%d properties: got %d for %q", n, got, name)
+			}
+		}
+	}
+}
+
+// TestCompileRules checks that a schema with rules is not compiled without them by accident, wherever
+// they are.
+func TestCompileRules(t *testing.T) {
+	const rules = `"x-kubernetes-validations":[{"rule":"true"}]`
+	failure := errors.New("failure")
+	for _, text := range []string{
+		`{"type":"object",` + rules + `}`, `{"type":"object",` + rules + `,"properties":{"a":{"type":"string"}}}`, `{"type":"object","properties":{"a":{"type":"string",` + rules + `},"b":{"type":"string"}}}`,
+		`{"type":"object","allOf":[{` + rules + `}]}`, `{"type":"object","allOf":[{` + rules + `},{"required":["a"]}]}`, `{"type":"object","properties":{"a":{"type":"string",` + rules + `}},"not":{"required":["a"]}}`,
+	} {
+		s := mustStructural(t, text)
+		if p, err := Compile(s); !errors.Is(err, ErrRules) || p != nil {
+			t.Errorf("%s: got %v, %v", text, p, err)
+		}
+		if p, err := Compile(s, WithRules(func(*Structural) (Rules, error) { return nil, failure })); !errors.Is(err, failure) || p != nil {
+			t.Errorf("%s: a compiler that fails: got %v, %v", text, p, err)
+		}
+		if _, err := Compile(s, WithoutRules()); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if p, err := Compile(nil); err != nil || len(p.Validate(t.Context(), Object{"a": 1.5}, nil)) > 0 {
+		t.Errorf("without a schema: got %v", err)
+	}
+}
+
+// TestLooseTypes checks where values of other types than the schema's contradict nothing.
+func TestLooseTypes(t *testing.T) {
+	p := compiled(t, `{"type":"object","properties":{"i":{"type":"integer","x-kubernetes-int-or-string":true},"s":{"type":"string"},"l":{"type":"array","items":{"type":"string"}}}}`)
+	for text, ok := range map[string]bool{`{"i":"x"}`: true, `{"i":1}`: true, `{"s":1}`: false, `{"l":["a",1]}`: false} {
+		if _, _, err := p.Decode([]byte(text), DecodeOptions{}); err == nil != ok {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+	// An update may keep contradictions, at the same place.
+	for old, ok := range map[string]bool{`{"l":["a",1]}`: true, `{"l":[1,1]}`: true, `{"l":[1]}`: false, `{"l":["a",2]}`: false, `{"l":{"1":1}}`: false, `{"s":1}`: false} {
+		if _, _, err := p.Decode([]byte(`{"l":["a",1]}`), DecodeOptions{Old: parsed(t, old).(map[string]any)}); err == nil != ok {
+			t.Errorf("old %s: got %v", old, err)
+		}
+	}
+	// additionalProperties: false at the root allows apiVersion, kind and metadata in one of the semantics.
+	for _, sem := range []Semantics{KEP, Kubernetes} {
+		closed := compiled(t, `{"type":"object","additionalProperties":false,"properties":{"a":{"type":"string"},"o":{"type":"object","additionalProperties":false}}}`, WithSemantics(sem))
+		for text, want := range map[string]bool{`{"a":"x"}`: true, `{"kind":"K","metadata":{}}`: sem.ExcusesMetaFields(), `{"b":1}`: false, `{"o":{"kind":"K"}}`: false} {
+			if got := closed.holds(parsed(t, text).(map[string]any)); got != want {
+				t.Errorf("%v: %s: got %t", sem, text, got)
 			}
 		}
 	}
