@@ -1,6 +1,8 @@
 # Benchmarks. The Makefile includes them, so paths are those of the root.
 
 ENVTEST_TURNS ?= 1
+# The tags of espalier-cli: without grpcnotrace, gRPC keeps the linker from leaving out unused methods.
+SMALL_TAGS    := noserver,grpcnotrace
 
 .PHONY: bench-engine
 bench-engine: ## benchmark the engine against the reference; BENCH_JSON=file saves the numbers
@@ -20,6 +22,13 @@ bench-start: ## measure the server's time to ready, memory and time to stop, as 
 	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && \
 	  go build -o "$$bin/espalier" ./cmd/espalier && (cd test/bench && go run ./start "$$bin/espalier")
 	go test -run '^$$' -bench Start -benchtime 11x ./espaliertest ./server 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
+
+.PHONY: bench-small
+bench-small: ## compare the program without the server with the complete one, both as released: size, and time to start
+	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && export CGO_ENABLED=0 && \
+	  go build -trimpath -ldflags='-s -w' -o "$$bin/espalier" ./cmd/espalier && \
+	  go build -trimpath -ldflags='-s -w' -tags $(SMALL_TAGS) -o "$$bin/espalier-cli" ./cmd/espalier && \
+	  (cd test/bench && go run ./small "$$bin/espalier" "$$bin/espalier-cli")
 
 .PHONY: bench-start-crds
 bench-start-crds: ## measure a start with CRDS large CRDs: CPU time until ready, and heap relative to their size

@@ -133,7 +133,6 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetVersionTemplate("espalier {{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.Var(&a.semantics, "semantics", `schema semantics: "kep" or "kubernetes"`)
 	flags.Var(&a.color, "color", `color in text output: "auto", "always" or "never"`)

@@ -6,10 +6,10 @@ import "testing"
 // the tag leaves out.
 func TestNoServer(t *testing.T) {
 	program := "./cmd/espalier"
-	for path, deps := range dependencies(t, nil, "-tags", "noserver", program) {
+	for path, deps := range dependencies(t, nil, "-tags", "noserver,grpcnotrace", program) {
 		for _, p := range noServer() {
 			if dep := firstBelow(p, deps); dep != "" {
-				t.Errorf("%s with the tag noserver depends on %s", path, dep)
+				t.Errorf("%s with the tags of espalier-cli depends on %s", path, dep)
 			}
 		}
 	}

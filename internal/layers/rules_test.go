@@ -64,13 +64,14 @@ func browser() (dirs, without []string) {
 	return []string{"analysis"}, []string{"k8s.io/apiserver", "github.com/google/cel-go", "go.etcd.io", "google.golang.org/grpc"}
 }
 
-// noServer returns the import paths that the command line with the build tag noserver must not depend
-// on, even indirectly: its users download it often and start it often.
+// noServer returns the import paths that the command line with the build tags noserver and grpcnotrace
+// must not depend on, even indirectly: its users download it often and start it often.
 func noServer() []string {
 	return []string{
 		"espalier.dev/server/etcd", "espalier.dev/server/kubeapiserver", "espalier.dev/store",
 		"go.etcd.io",
 		"k8s.io/apiserver/pkg/storage/storagebackend",
+		"html/template", "golang.org/x/net/trace", // they call methods by name, so the linker keeps all methods
 	}
 }
 
