@@ -34,7 +34,7 @@ func buildProgram(t *testing.T) []byte {
 		}
 	}
 	program := filepath.Join(t.TempDir(), "espalier")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-tags", "noserver", "-o", program, "./cmd/espalier")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-tags", "noserver,grpcnotrace", "-o", program, "./cmd/espalier")
 	cmd.Dir = "../.."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

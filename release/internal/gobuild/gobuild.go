@@ -79,9 +79,10 @@ type Flavor struct {
 	Tags string
 }
 
-// Flavors returns the variants of a release. The program without the server is much smaller.
+// Flavors returns the variants of a release. The program without the server is much smaller; the tag
+// grpcnotrace lets the linker leave out its unused methods, too.
 func Flavors() []Flavor {
-	return []Flavor{{Name: "espalier"}, {Name: "espalier-cli", Tags: "noserver"}}
+	return []Flavor{{Name: "espalier"}, {Name: "espalier-cli", Tags: "noserver,grpcnotrace"}}
 }
 
 // A Stamp is what the program reports about itself.
