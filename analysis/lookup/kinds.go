@@ -110,7 +110,7 @@ func removedIn(obj any) string {
 		return ""
 	}
 	major, minor := removed.APILifecycleRemoved()
-	if major > 1 || minor > KubernetesMinor {
+	if minor > KubernetesMinor {
 		return ""
 	}
 	return fmt.Sprintf("%d.%d", major, minor)

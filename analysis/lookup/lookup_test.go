@@ -303,6 +303,8 @@ func TestMissing(t *testing.T) {
 		{"many.com/v1", "Other", "kind", `no CRD found for many.com/v1 Other: add it with --crd (the CRDs of its group define Aa, Bb, Cc, Dd, Ee, and 2 more)`, false},
 		{"many.con/v1", "Aa", "apiVersion", `no CRD found for many.con/v1 Aa: did you mean "many.com/v1"?`, false},
 		{"a.many.org/v2", "Aa", "apiVersion", `no CRD found for a.many.org/v2 Aa: did you mean "a.many.com/v1"?`, false},
+		{"many.a/v1", "Aa", "apiVersion", `no CRD found for many.a/v1 Aa: did you mean "many.com/v1"?`, false},
+		{"a.x/v1", "Aa", "kind", `no CRD found for a.x/v1 Aa: add it with --crd`, true},
 		{"b.many.com/v1", "Zz", "kind", `no CRD found for b.many.com/v1 Zz: add it with --crd`, true},
 		{"broken.org/v3", "Broken", "apiVersion", `no CRD found for broken.org/v3 Broken: did you mean "broken.com/v3"?`, false},
 		{"apps/v9", "Shared", "apiVersion", `no CRD found for apps/v9 Shared: did you mean "shared.com/v1"?`, false},

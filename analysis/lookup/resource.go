@@ -52,7 +52,7 @@ func (r *Resources) Find(request, apiVersion string) (*Resource, error) {
 		}
 		chosen := append(given, ambiguous.Matches...)[0]
 		for _, d := range ambiguous.Matches {
-			if d != chosen && isBuiltin(d) {
+			if d != chosen {
 				f.Also = append(f.Also, fullName(d))
 			}
 		}

@@ -98,3 +98,14 @@ func TestHistory(t *testing.T) {
 		t.Errorf("the history has %d objects of %d bytes, and %v", len(h.objects), h.size, got)
 	}
 }
+
+// TestRules checks the rules and their severities.
+func TestRules(t *testing.T) {
+	var got []string
+	for _, r := range Rules() {
+		got = append(got, fmt.Sprintf("%s %s %t", r.ID, r.Severity, r.Summary != ""))
+	}
+	if want := []string{"replay-rejected error true", "replay-accepted warning true", "semantics warning true"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -74,7 +74,7 @@ func (e *kindExplainer) version(v *crd.Version) (out Version, err error) {
 	switch {
 	case out.Found && slices.Contains([]string{"apiVersion", "kind", "metadata"}, e.path[0].Key):
 		out.Decision, out.Reason = Metadata, "every object has this field"
-	case out.Found && given && before != nil:
+	case out.Found && before != nil:
 		out.Decision, out.Reason = Specified, fmt.Sprintf("a %s has this field", gvk.Kind)
 	case out.Found && converted != "":
 		out.Decision, out.Reason = Specified, converted+"sets it"

@@ -186,8 +186,8 @@ type change struct {
 func (e *explainer) read(v *crd.Version) (*reading, error) {
 	r := &reading{from: v, to: v}
 	if id, err := api.Identify(e.source); err == nil {
-		gv, err := runtimeschema.ParseGroupVersion(id.APIVersion)
-		if stored := e.definition.Version(gv.Version); err == nil && gv.Group == e.definition.Group() && stored != nil {
+		gv, _ := runtimeschema.ParseGroupVersion(id.APIVersion) // a malformed one has no group
+		if stored := e.definition.Version(gv.Version); gv.Group == e.definition.Group() && stored != nil {
 			r.from = stored
 		}
 	}

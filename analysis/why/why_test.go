@@ -1,6 +1,7 @@
 package why_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -164,6 +165,23 @@ func TestExplainPathErrors(t *testing.T) {
 	for _, path := range []string{"", ".", "spec.", "spec..l", "spec[", `spec["l]`, "spec[]", "spec.l.x", "spec.l[-1]", "/spec/l/x"} {
 		if e, err := why.Explain(d, stored, path, why.Options{}); err == nil {
 			t.Errorf("%q is accepted: %+v", path, e)
+		}
+	}
+}
+
+// TestExplainBroken checks that a schema that cannot be compiled is an error, whether the object is
+// stored or requested in its version.
+func TestExplainBroken(t *testing.T) {
+	t.Parallel()
+	fine, broken := version("v1", false, `"a":{"type":"string"}`), version("v2", true, `"a":{"type":"string","x-kubernetes-validations":[{"rule":"self != 'x'"}]}`)
+	d, err := crd.New(definition(t, schema.KEP, "", fine, broken).CRD(), crd.Options{Semantics: schema.KEP}) // rules need a checker
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stored := range []string{"v1", "v2"} {
+		source := `{"apiVersion":"example.com/` + stored + `","kind":"Job","metadata":{"name":"a"},"spec":{"a":"x"}}`
+		if e, err := why.Explain(d, []byte(source), "spec.a", why.Options{}); !errors.Is(err, schema.ErrRules) || e != nil {
+			t.Errorf("%s: %v, %v", stored, e, err)
 		}
 	}
 }
