@@ -149,6 +149,9 @@ func TestRuleTexts(t *testing.T) {
 	var got []string
 	for _, r := range audit.Rules() {
 		got = append(got, fmt.Sprintf("%s %s", r.ID, r.Severity))
+		if r.Summary == r.Help || !strings.Contains(strings.ToLower(r.Summary), "stored") {
+			t.Errorf("%s: the summary is %q", r.ID, r.Summary)
+		}
 	}
 	if want := []string{"stored-unspecified warning", "stored-contradiction error", "stored-invalid error", "stored-malformed warning", "stored-version info", "stored-unreadable error"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -42,6 +42,8 @@ func TestKeywords(t *testing.T) {
 	}{
 		{name: "optional", spec: `{"type": "string"}`, want: `{"type":["string","null"]}`},
 		{name: "enum", spec: `{"type": "string", "enum": ["a", "b", "a"]}`, want: `{"enum":["a","b",null],"type":["string","null"]}`},
+		{name: "equal values", spec: `{"x-kubernetes-preserve-unknown-fields": true, "enum": [1, 1.0, 2, 1e0, [1], [1.0], {"a": 1, "b": [2]}, {"b": [2.0], "a": 1.0}, "1"]}`,
+			want: `{"enum":[1,2,[1],{"a":1,"b":[2]},"1",null],"x-kubernetes-preserve-unknown-fields":true}`},
 		{name: "bounds", spec: `{"type": "integer", "minimum": 1, "exclusiveMinimum": true, "maximum": 5}`,
 			want: `{"exclusiveMinimum":1,"maximum":5,"type":["integer","null"]}`},
 		{name: "exclusive without a bound", spec: `{"type": "integer", "exclusiveMaximum": true}`, want: `{"type":["integer","null"]}`},

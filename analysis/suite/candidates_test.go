@@ -35,6 +35,8 @@ func TestChoose(t *testing.T) {
 		{named, suite.Candidates{Given: crds("a@x")}, "CRD b not found: name its file with --crd", "/crdName"},
 		{files, suite.Candidates{Named: crds("a@x.yaml"), Around: crds("a@suite"), Configured: crds("a@config")}, "a@x.yaml", "/crd"},
 		{files, suite.Candidates{Given: crds("a@flag"), Named: crds("a@x.yaml")}, "a@flag", "/crd"},
+		{&suite.Suite{Files: []string{"x.yaml"}}, suite.Candidates{Around: crds("a@suite")}, "no CRD found in x.yaml", "/crd"},
+		{files, suite.Candidates{Named: crds("a@x.yaml", "b@y.yaml")}, "more than one CRD found: select one with crd in the suite, or with --crd\na in x.yaml\nb in y.yaml", "/crd"},
 		{files, suite.Candidates{Given: crds("a@flag")}, "no CRD found in x.yaml, y.yaml", "/crd"},
 	} {
 		c.from.File = "suite"

@@ -117,7 +117,7 @@ func (r *Runner) openshiftCreate(ctx context.Context, c *Case) *analysis.Finding
 		return broken(c, "initial", err)
 	}
 	stored, err := outcome(r.admitter.Create(ctx, initial))
-	if done, f := expectError(c, "expectedError", err, o.expectedError); done || f != nil {
+	if done, f := expectError(c, "expectedError", err, o.expectedError); done {
 		return f
 	}
 	return compareOpenShift(c, stored, o.initial)
@@ -147,12 +147,12 @@ func (r *Runner) openshiftUpdate(ctx context.Context, c *Case) *analysis.Finding
 		meta[k] = storedMeta[k]
 	}
 	got, err := outcome(r.admitter.Update(ctx, updated, stored))
-	if done, f := expectError(c, "expectedError", err, o.expectedError); done || f != nil {
+	if done, f := expectError(c, "expectedError", err, o.expectedError); done {
 		return f
 	}
 	if status, ok := updated["status"]; ok {
 		got, err = writeStatus(ctx, r.admitter, got, status)
-		if done, f := expectError(c, "expectedStatusError", err, o.expectedStatusError); done || f != nil {
+		if done, f := expectError(c, "expectedStatusError", err, o.expectedStatusError); done {
 			return f
 		}
 	}

@@ -19,12 +19,16 @@ onCreate:
 - {name: stored, initial: "{APPLY, spec: {image: a}}", expected: "{APPLY, spec: {image: a, replicas: 1}}"}
 - {name: as sent, initial: "{APPLY, spec: {image: a, replicas: 2}}"}
 - {name: rejected, initial: "{APPLY, spec: {image: a, replicas: 11}}", expectedError: less than or equal to 10}
+- {name: current wording, initial: "{APPLY, spec: {image: a, replicas: 7}}", expectedError: 'spec: Invalid value: seven is bad luck'}
+- {name: earlier wording of a value, initial: "{APPLY, spec: {image: a, object: {a: 2}}}", expectedError: 'Unsupported value: map[string]interface {}{"a":2}'}
+- {name: another kind, initial: "{apiVersion: stable.example.com/v1, kind: Other, spec: {image: a}}", expectedError: Other}
 - {name: earlier wording of an object, initial: "{APPLY, spec: {image: a, replicas: 7}}", expectedError: 'spec: Invalid value: "object": seven is bad luck'}
 - {name: earlier wording of an integer, initial: "{APPLY, spec: {image: a, level: 3}}", expectedError: 'spec.level: Invalid value: "integer": three is bad luck'}
 - {name: earlier wording of a string, initial: "{APPLY, spec: {image: a, word: x}}", expectedError: 'spec.word: Invalid value: "string": x is bad luck'}
 - {name: earlier wording of a list, initial: "{APPLY, spec: {image: a, words: [x]}}", expectedError: 'spec.words: Invalid value: "array": one is bad luck'}
 - {name: earlier wording of null, initial: "{APPLY, spec: {image: a, maybe: null}}", expectedError: 'spec.maybe: Unsupported value: "null"'}
 onUpdate:
+- {name: another name, initial: "{APPLY, metadata: {name: x}, spec: {image: a, replicas: 2}}", updated: "{APPLY, metadata: {name: z}, spec: {image: a, replicas: 2}}"}
 - {name: changed, initial: "{APPLY, spec: {image: a}}", updated: "{APPLY, spec: {image: a, replicas: 2}}"}
 - {name: rejected, initial: "{APPLY, spec: {image: a}}", updated: "{APPLY, spec: {image: b}}", expectedError: the image cannot change}
 - {name: status, initial: "{APPLY, spec: {image: a}, status: {count: 1}}", updated: "{APPLY, spec: {image: a}, status: {count: 2}}", expected: "{APPLY, spec: {image: a, replicas: 1}, status: {count: 2}}"}
@@ -41,6 +45,8 @@ onUpdate:
   - {op: add, path: /spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-validations/-, value: {rule: "self.replicas != 9"}}
   - {op: add, path: /spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-validations/3, value: {rule: "self.replicas != 6"}}
   - {op: replace, path: /spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-validations/3/rule, value: "self.replicas != 5"}
+  - {op: replace, path: /spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-validations/0, value: {rule: "self.replicas != 4"}}
+  - {op: add, path: /metadata/labels, value: {a: b}}
   initial: "{APPLY, spec: {image: a, replicas: 7}}"
   updated: "{APPLY, spec: {image: a, replicas: 5}}"
 `,
@@ -69,6 +75,14 @@ onUpdate:
 - {name: patch after the end, initialCRDPatches: [{op: add, path: /spec/versions/2, value: 1}], initial: "{}", updated: "{}"}
 - {name: patch of a string, initialCRDPatches: [{op: add, path: /spec/group/x, value: 1}], initial: "{}", updated: "{}"}
 - {name: patch of everything, initialCRDPatches: [{op: remove, path: ""}], initial: "{}", updated: "{}"}
+- {name: patch with everything, initialCRDPatches: [{op: add, path: "", value: 7}], initial: "{}", updated: "{}"}
+- {name: patch of a negative element, initialCRDPatches: [{op: remove, path: /spec/versions/-1}], initial: "{}", updated: "{}"}
+- {name: patch of a word, initialCRDPatches: [{op: remove, path: /spec/versions/x}], initial: "{}", updated: "{}"}
+- {name: remove the end, initialCRDPatches: [{op: remove, path: /spec/versions/-}], initial: "{}", updated: "{}"}
+- {name: remove after the end, initialCRDPatches: [{op: remove, path: /spec/versions/1}], initial: "{}", updated: "{}"}
+- {name: add below the end, initialCRDPatches: [{op: add, path: /spec/versions/-/x, value: 1}], initial: "{}", updated: "{}"}
+- {name: add after the end, initialCRDPatches: [{op: add, path: /spec/versions/1/x, value: 1}], initial: "{}", updated: "{}"}
+- {name: below an element, initialCRDPatches: [{op: remove, path: /spec/versions/0/none}], initial: "{}", updated: "{}"}
 - {name: unknown operation, initialCRDPatches: [{op: move, path: /spec/group}], initial: "{}", updated: "{}"}
 `,
 		want: `
@@ -92,10 +106,19 @@ onUpdate:
 /tests/onUpdate/9/initialCRDPatches patch of /spec/versions/2: element "2" not found
 /tests/onUpdate/10/initialCRDPatches patch of /spec/group/x: a string has no fields
 /tests/onUpdate/11/initialCRDPatches patch of : cannot "remove" here
-/tests/onUpdate/12/initialCRDPatches patch of /spec/group: cannot "move" here`,
+/tests/onUpdate/12/initialCRDPatches expected an object, got 7
+/tests/onUpdate/13/initialCRDPatches patch of /spec/versions/-1: element "-1" not found
+/tests/onUpdate/14/initialCRDPatches patch of /spec/versions/x: element "x" not found
+/tests/onUpdate/15/initialCRDPatches patch of /spec/versions/-: element "-" not found
+/tests/onUpdate/16/initialCRDPatches patch of /spec/versions/1: element "1" not found
+/tests/onUpdate/17/initialCRDPatches patch of /spec/versions/-/x: element "-" not found
+/tests/onUpdate/18/initialCRDPatches patch of /spec/versions/1/x: element "1" not found
+/tests/onUpdate/19/initialCRDPatches patch of /spec/versions/0/none: "none" not found
+/tests/onUpdate/20/initialCRDPatches patch of /spec/group: cannot "move" here`,
 	}} {
 		t.Run(c.name, func(t *testing.T) {
 			crd := strings.Replace(crontab, "replicas: {", `maybe: {type: string, nullable: true, enum: [a]}
+              object: {type: object, x-kubernetes-preserve-unknown-fields: true, enum: [{a: 1}]}
               level: {type: integer, x-kubernetes-validations: [{rule: self != 3, message: three is bad luck}]}
               word: {type: string, x-kubernetes-validations: [{rule: "self != 'x'", message: x is bad luck}]}
               words: {type: array, maxItems: 3, items: {type: string}, x-kubernetes-validations: [{rule: size(self) != 1, message: one is bad luck}]}

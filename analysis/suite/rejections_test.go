@@ -16,6 +16,7 @@ func TestRejections(t *testing.T) {
 		{`{metadata: {name: A}, spec: {image: a}}`, `{path: metadata}`},
 		{`{metadata: {name: a, labels: {a: b c}}, spec: {image: a}}`, `{path: metadata.labels}`},
 		{`{metadata: {name: a, labels: {a: 1}}, spec: {image: a}}`, `{path: metadata, message: cannot unmarshal}`},
+		{`{metadata: {name: a, resourceVersion: "1"}, spec: {image: a}}`, `{path: metadata.resourceVersion}`},
 		{`{metadata: 7, spec: {image: a}}`, `{path: metadata}`},
 		{`{apiVersion: stable.example.com/v7, spec: {image: a}}`, `{message: v7}`},
 		{`{kind: Other, spec: {image: a}}`, `{message: Other}`},

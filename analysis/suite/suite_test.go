@@ -59,6 +59,7 @@ valid:
 - {name: ten, with: {spec: {replicas: 10}}}
 - {name: own, object: {apiVersion: stable.example.com/v1, kind: CronTab, metadata: {name: x}, spec: {image: a}}, stored: {metadata: {name: x}, spec: {image: a, replicas: 1}}}
 - {name: pruned, with: {spec: {imgae: typo}}, pruned: [spec.imgae], defaulted: [spec.replicas]}
+- {name: stored without pruned, with: {spec: {imgae: typo}}, stored: {spec: {image: example, replicas: 1}}}
 - {name: none filled in, with: {spec: {replicas: 2}}, defaulted: []}
 - {name: a file, object: file.yaml}
 invalid:
@@ -88,6 +89,7 @@ valid:
 invalid:
 - {name: accepted, errors: [no way]}
 - {name: other reason, with: {spec: {replicas: 11}}, errors: [{path: spec.image}, {path: spec.replicas}]}
+- {name: other path and rule, with: {spec: {replicas: 11}}, errors: [{path: spec.image, message: a, rule: b}]}
 - {name: two reasons, with: {spec: {replicas: 11, image: a very long name of an image}}, errors: [{path: spec.replicas}]}
 updates:
 - {name: not rejected, with: {spec: {replicas: 3}}, errors: [never]}
@@ -102,7 +104,8 @@ updates:
 /valid/5/stored the stored object differs|expected (-), got (+):|  apiVersion: stable.example.com/v1|  kind: CronTab|  metadata:|-   name: x|+   name: test|  spec:|    image: example|    replicas: 1
 /invalid/0 accepted, but it should be rejected|- message "no way"
 /invalid/1/errors/0 rejected, but not for this reason|- path "spec.image"|+ spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10
-/invalid/2/errors rejected for other reasons as well|spec.image: Too long: may not be more than 20 bytes
+/invalid/2/errors/0 rejected, but not for this reason|- path "spec.image", message "a", rule "b"|+ spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10
+/invalid/3/errors rejected for other reasons as well|spec.image: Too long: may not be more than 20 bytes
 /updates/0 accepted, but it should be rejected|- message "never"
 /updates/1 rejected, but it should be accepted|spec: Invalid value: the image cannot change`,
 	}} {
