@@ -106,8 +106,9 @@ install_program() {
 	else
 		tar -xzf "$work/$archive" -C "$work/bin" || fail "cannot unpack $archive"
 	fi
-	program=$(find "$work/bin" -type f \( -name espalier -o -name espalier.exe \) | head -n 1)
-	[ -n "$program" ] || fail "$archive has no program espalier"
+	program=$work/bin/espalier
+	[ $os != windows ] || program=$program.exe
+	[ -f "$program" ] || fail "$archive has no program espalier"
 	printf '%s\n' "$program" >"$work/program"
 	"$program" version || fail "the program of release $version does not run"
 }
