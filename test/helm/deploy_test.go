@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -28,6 +29,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/espaliertest"
+	"espalier.dev/server/etcd/etcdtest"
+	"espalier.dev/server/pki"
 )
 
 // update makes TestDeploy write the manifests in deploy/kubernetes.
@@ -136,6 +139,7 @@ func TestDeploy(t *testing.T) {
 		}
 	})
 	t.Run("run", func(t *testing.T) { runPod(t, c, rendered["default"]) })
+	t.Run("run several", func(t *testing.T) { runSeveral(t, c, rendered["several"]) })
 }
 
 // mustRun runs a program, which must succeed.
@@ -300,43 +304,104 @@ func restricted(pod *corev1.PodSpec) error {
 	return nil
 }
 
-// runPod does what a kubelet and a user do: it runs the container of the StatefulSet, probes it,
-// and gets a kubeconfig with the command that README.md shows.
-func runPod(t *testing.T, c *commandLine, rendered string) {
-	container := &statefulSet(t, rendered).Spec.Template.Spec.Containers[0]
-	volume := t.TempDir()
-	args := slices.Clone(container.Args)
+// pod is a running container of the StatefulSet.
+type pod struct {
+	container *corev1.Container
+	volume    string       // the directory in place of /var/lib/espalier
+	config    *rest.Config // of the administrator
+}
+
+// startPod does what a kubelet does: it runs the container of a StatefulSet until the test ends.
+func startPod(t *testing.T, c *commandLine, rendered string, replacements ...string) *pod {
+	t.Helper()
+	p := &pod{container: &statefulSet(t, rendered).Spec.Template.Spec.Containers[0], volume: t.TempDir()}
+	args := slices.Clone(p.container.Args)
+	// The test has no volumes, and shares the ports of the host.
+	replace := strings.NewReplacer(append(replacements, "/var/lib/espalier", p.volume, "--secure-port=6443", "--secure-port=0", "0.0.0.0", "127.0.0.1")...)
 	for i := range args {
-		// The test has no volumes, and shares the ports of the host.
-		args[i] = strings.NewReplacer("/var/lib/espalier", volume, "--secure-port=6443", "--secure-port=0", "0.0.0.0", "127.0.0.1").Replace(args[i])
+		args[i] = replace.Replace(args[i])
 	}
-	cmd := exec.CommandContext(t.Context(), c.program, args...)
+	cmd := exec.Command(c.program, args...)
 	cmd.Env = []string{"TMPDIR=" + t.TempDir()}
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = timeout
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		if err := cmd.Wait(); err != nil || t.Failed() {
 			t.Errorf("%v\n%s", err, &log)
 		}
-	}()
-	own := filepath.Join(volume, "data", "kubeconfig")
+	})
+	own := filepath.Join(p.volume, "data", "kubeconfig")
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
 		_, err := os.Stat(own)
 		return err == nil, nil
 	})
+	if err == nil {
+		p.config, err = clientcmd.BuildConfigFromFlags("", own)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", own)
+	return p
+}
+
+// runSeveral runs two servers of a release on one etcd, with the Secrets that the values name.
+func runSeveral(t *testing.T, c *commandLine, rendered string) {
+	etcd := etcdtest.Start(t)
+	secrets := t.TempDir()
+	ca, err := pki.Ensure(pki.Config{Dir: filepath.Join(t.TempDir(), "pki")})
 	if err != nil {
 		t.Fatal(err)
 	}
+	for name, text := range map[string][]byte{"ca/tls.crt": ca.CA.Cert, "ca/tls.key": ca.CA.Key, "service-accounts/tls.key": ca.Serving.Key} {
+		name = filepath.Join(secrets, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, text, 0o440)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The etcd of the test has no TLS.
+	rendered = regexp.MustCompile(`(?m)^ *- --etcd-(cafile|certfile|keyfile)=.*\n`).ReplaceAllString(rendered, "")
+	var pods []*pod
+	for range 2 {
+		pods = append(pods, startPod(t, c, rendered, "/etc/espalier", secrets, "https://etcd-0:2379,https://etcd-1:2379", etcd.Endpoints()[0]))
+	}
+	for i, p := range pods {
+		// The administrator of one server is that of the other, and so is a token of a service account.
+		config := rest.CopyConfig(p.config)
+		config.Host, config.ServerName = pods[1-i].config.Host, "api.espalier.svc"
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprintf("from-%d", i)
+		if _, err := client.CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		issued, err := client.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		user, err := kubernetes.NewForConfig(&rest.Config{Host: p.config.Host, BearerToken: issued.Status.Token,
+			TLSClientConfig: rest.TLSClientConfig{CAData: ca.CA.Cert, ServerName: "api.espalier.svc"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		review, err := user.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, review.Status.UserInfo.Username, "system:serviceaccount:default:"+name)
+	}
+}
+
+// runPod does what a kubelet and a user do: it probes the container of the StatefulSet, and gets a
+// kubeconfig with the command that README.md shows.
+func runPod(t *testing.T, c *commandLine, rendered string) {
+	p := startPod(t, c, rendered)
+	container, volume, config := p.container, p.volume, p.config
 
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
 		// A kubelet verifies no certificates, and has no credentials.
