@@ -1,0 +1,125 @@
+package integrations
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// workflow is a file in .github/workflows.
+type workflow struct {
+	Name        string            `json:"name"`
+	On          any               `json:"on"`
+	Permissions map[string]string `json:"permissions"`
+	Concurrency map[string]any    `json:"concurrency"`
+	Jobs        map[string]struct {
+		RunsOn      string            `json:"runs-on"`
+		Timeout     int               `json:"timeout-minutes"`
+		Permissions map[string]string `json:"permissions"`
+		Strategy    struct {
+			FailFast bool                `json:"fail-fast"`
+			Matrix   map[string][]string `json:"matrix"`
+		} `json:"strategy"`
+		Env   map[string]string `json:"env"`
+		Steps []struct {
+			Name string            `json:"name"`
+			If   string            `json:"if"`
+			Uses string            `json:"uses"`
+			With map[string]any    `json:"with"`
+			Run  string            `json:"run"`
+			Env  map[string]string `json:"env"`
+		} `json:"steps"`
+	} `json:"jobs"`
+}
+
+var (
+	pinned     = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)+@v\d+\.\d+\.\d+$`)
+	makeTarget = regexp.MustCompile(`\bmake "?([\w$-]+)`)
+	ruleOfMake = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):`)
+)
+
+// TestWorkflows checks what a syntax check of YAML does not find: the targets of make and scripts that
+// workflows name exist, actions are pinned, jobs have limits, and no script contains an expression.
+func TestWorkflows(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../.github/workflows/*.yml")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	targets := makeTargets(t)
+	for _, name := range files {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var w workflow
+			if err := yaml.UnmarshalStrict([]byte(strings.Replace(string(text), "\non:", "\n\"on\":", 1)), &w, yaml.DisallowUnknownFields); err != nil {
+				t.Fatal(err)
+			}
+			if w.Name == "" || w.On == nil || w.Concurrency["group"] == nil || len(w.Permissions) != 1 || w.Permissions["contents"] != "read" {
+				t.Errorf("a name, triggers, concurrency, or permissions that are contents: read, are missing: %v", w)
+			}
+			for id, job := range w.Jobs {
+				if job.Timeout == 0 || job.RunsOn == "" || strings.HasSuffix(job.RunsOn, "-latest") {
+					t.Errorf("%s: it has no timeout-minutes, or runs on %q", id, job.RunsOn)
+				}
+				for _, target := range job.Strategy.Matrix["target"] {
+					if !slices.Contains(targets, target) {
+						t.Errorf("%s: make has no target %q", id, target)
+					}
+				}
+				for _, s := range job.Steps {
+					if s.Uses != "" && !pinned.MatchString(s.Uses) {
+						t.Errorf("%s: %s is not pinned to a version", id, s.Uses)
+					}
+					if strings.Contains(s.Run, "${{") {
+						t.Errorf("%s: the script has an expression, which may be untrusted: pass it in env:\n%s", id, s.Run)
+					}
+					for _, m := range makeTarget.FindAllStringSubmatch(s.Run, -1) {
+						if m[1] != "$TARGET" && !slices.Contains(targets, m[1]) {
+							t.Errorf("%s: make has no target %q", id, m[1])
+						}
+					}
+					for _, file := range regexp.MustCompile(`(?:^|\s)((?:\.ci|scripts|integrations)/\S+)`).FindAllStringSubmatch(s.Run, -1) {
+						if _, err := os.Stat(filepath.Join("../..", file[1])); err != nil {
+							t.Errorf("%s: %v", id, err)
+						}
+					}
+					if s.Run == "" {
+						continue
+					}
+					cmd := exec.CommandContext(t.Context(), "bash", "-n", "-c", s.Run)
+					if out, err := cmd.CombinedOutput(); err != nil {
+						t.Errorf("%s: %v: %s", id, err, out)
+					}
+				}
+			}
+		})
+	}
+}
+
+// makeTargets returns the targets of the Makefile and of the files that it includes.
+func makeTargets(t *testing.T) (targets []string) {
+	t.Helper()
+	files, err := filepath.Glob("../../test/*.mk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(files, "../../Makefile") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range ruleOfMake.FindAllStringSubmatch(string(text), -1) {
+			targets = append(targets, m[1])
+		}
+	}
+	return targets
+}
