@@ -39,6 +39,9 @@ type Options struct {
 	// unspecified address.
 	AdvertiseAddress string
 
+	// Build describes the program, for /version. It has no flag.
+	Build Build
+
 	// DataDir is the directory of the embedded etcd and the certificates.
 	DataDir string
 	// KubeconfigOut is the path of the kubeconfig that the server writes when it is ready;

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,16 +24,25 @@ const KubernetesVersion = "1.37.2"
 // kube-apiserver.
 const emulationDepth = 3
 
+// Build describes how a program was built. What is not known is empty.
+type Build struct {
+	// Commit is the commit of the source, and Date is when it was made, as RFC 3339 says.
+	Commit, Date string
+	// Modified reports whether the source differed from the commit.
+	Modified bool
+}
+
 // effectiveVersion is a version with the version information of this server.
 type effectiveVersion struct {
 	basecompatibility.MutableEffectiveVersion
+	build Build
 }
 
 // newEffectiveVersion returns the effective version for an emulated version.
 func newEffectiveVersion(emulated *version.Version) effectiveVersion {
 	binary := version.MustParse(KubernetesVersion)
 	floor := binary.WithPatch(0).SubtractMinor(emulationDepth)
-	v := effectiveVersion{basecompatibility.NewEffectiveVersion(binary, false, floor, floor)}
+	v := effectiveVersion{MutableEffectiveVersion: basecompatibility.NewEffectiveVersion(binary, false, floor, floor)}
 	if emulated != nil {
 		v.SetEmulationVersion(emulated)
 		v.SetMinCompatibilityVersion(emulated.SubtractMinor(1))
@@ -46,20 +54,12 @@ func newEffectiveVersion(emulated *version.Version) effectiveVersion {
 func (v effectiveVersion) Info() *apimachineryversion.Info {
 	info := v.MutableEffectiveVersion.Info()
 	info.GitVersion = "v" + KubernetesVersion + "+espalier"
-	info.GitCommit, info.GitTreeState, info.BuildDate = "", "", ""
-	if build, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range build.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				info.GitCommit = s.Value
-			case "vcs.time":
-				info.BuildDate = s.Value
-			case "vcs.modified":
-				info.GitTreeState = "clean"
-				if s.Value == "true" {
-					info.GitTreeState = "dirty"
-				}
-			}
+	// What the go command records is about the program, which may be that of another project.
+	info.GitCommit, info.GitTreeState, info.BuildDate = v.build.Commit, "", v.build.Date
+	if v.build.Commit != "" {
+		info.GitTreeState = "clean"
+		if v.build.Modified {
+			info.GitTreeState = "dirty"
 		}
 	}
 	return info
@@ -155,5 +155,7 @@ func (o *Options) applyFeatures() (effectiveVersion, error) {
 			return effectiveVersion{}, fmt.Errorf("--feature-gates: %w", err)
 		}
 	}
-	return newEffectiveVersion(emulated), nil
+	v := newEffectiveVersion(emulated)
+	v.build = o.Build
+	return v, nil
 }

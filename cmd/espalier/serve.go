@@ -64,6 +64,8 @@ it at once.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Semantics = a.semantics.Semantics
 			o.Warnings = lint.Warnings
+			b := buildVersion()
+			o.Build = server.Build{Commit: b.revision, Date: b.time, Modified: b.modified}
 			if err := o.Validate(); err != nil {
 				return err
 			}
