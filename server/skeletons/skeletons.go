@@ -99,13 +99,13 @@ func skeleton(d *crd.Definition) (schema.Object, error) {
 			return nil, err
 		}
 		if s != nil {
-			text, err := json.Marshal(s)
-			if err != nil {
-				return nil, err
-			}
 			var tree map[string]any
-			if err := json.Unmarshal(text, &tree); err != nil {
-				return nil, err
+			text, err := json.Marshal(s)
+			if err == nil {
+				err = json.Unmarshal(text, &tree)
+			}
+			if err != nil {
+				panic(err) // a schema is JSON
 			}
 			entry["schema"] = tree
 		}

@@ -2,6 +2,7 @@ package skeletons_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -87,6 +88,7 @@ func TestVirtual(t *testing.T) {
 		}{
 			{metainternalversion.ListOptions{}, []string{"as", "bs", "cs"}, ""},
 			{metainternalversion.ListOptions{Limit: 3}, []string{"as", "bs", "cs"}, ""},
+			{metainternalversion.ListOptions{Limit: 1}, []string{"as"}, "as.example.com"},
 			{metainternalversion.ListOptions{Limit: 2}, []string{"as", "bs"}, "bs.example.com"},
 			{metainternalversion.ListOptions{Limit: 2, Continue: "bs.example.com"}, []string{"cs"}, ""},
 			{metainternalversion.ListOptions{LabelSelector: labels.SelectorFromSet(labels.Set{"app": "x"})}, []string{"as", "cs"}, ""},
@@ -98,8 +100,34 @@ func TestVirtual(t *testing.T) {
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := v.List(ended, &metainternalversion.ListOptions{}); !apierrors.IsTimeout(err) {
+		_, err := v.List(ended, &metainternalversion.ListOptions{})
+		if status := apierrors.APIStatus(nil); !apierrors.IsTimeout(err) || !errors.As(err, &status) || status.Status().Details.RetryAfterSeconds != 0 {
 			t.Error(err)
 		}
 	})
+}
+
+// TestFaulty checks that a CRD whose schemas cannot be read is an error of its own skeleton, and does
+// not keep others from being listed.
+func TestFaulty(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	good := define(t, "bs", "x")
+	head := define(t, "as", "x").CRD().DeepCopy()
+	for i := range head.Spec.Versions {
+		head.Spec.Versions[i].Schema = nil
+	}
+	faulty := crd.Lazy(head, func() (*api.CustomResourceDefinition, error) { return nil, broken }, crd.Options{Semantics: schema.KEP, IgnoreRules: true})
+	catalog := crd.NewCatalog(faulty, good)
+	v, err := skeletons.New(func() *crd.Catalog { return catalog })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if obj, err := v.Get(t.Context(), "as.example.com"); !errors.Is(err, broken) {
+		t.Errorf("got %v, %v", obj, err)
+	}
+	list, err := v.List(t.Context(), &metainternalversion.ListOptions{})
+	if err != nil || len(list.Items) != 1 || list.Items[0].GetName() != "bs.example.com" {
+		t.Errorf("got %v, %v", list, err)
+	}
 }
