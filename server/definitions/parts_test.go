@@ -291,6 +291,29 @@ func TestDropUnknown(t *testing.T) {
 	}
 }
 
+// TestDecode checks what is reported about a CRD that a client sends.
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	const text = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"a.g"},"spec":{"group":"g","bogus":1,"names":{"plural":"a","kind":"A"},"scope":"Cluster","versions":[{"name":"v1","served":true,"storage":true}]}}`
+	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+		v1, _ := kindsFor(t, sem)
+		for _, report := range []bool{false, true} {
+			obj, complaints, err := v1.Decode([]byte(text), schema.DecodeOptions{Report: report})
+			if c, ok := obj.(*api.CustomResourceDefinition); err != nil || !ok || c.Spec.Names.Kind != "A" {
+				t.Errorf("%v: got %v, %v", sem, obj, err)
+			}
+			if report != (len(complaints) == 1) || report && !strings.Contains(complaints[0].Error(), `unknown field "spec.bogus"`) {
+				t.Errorf("%v: report %v: %v", sem, report, complaints)
+			}
+			for _, broken := range []string{"{", strings.Replace(text, `"names":{`, `"names":5,"x":{`, 1)} {
+				if obj, _, err := v1.Decode([]byte(broken), schema.DecodeOptions{Report: report}); err == nil || obj != nil {
+					t.Errorf("%v: %s: got %v", sem, broken, obj)
+				}
+			}
+		}
+	}
+}
+
 // TestStoredMetadata checks that a CRD whose spec cannot be decoded has its metadata, and that a
 // value without a name is an error.
 func TestStoredMetadata(t *testing.T) {
@@ -422,7 +445,15 @@ func TestHold(t *testing.T) {
 		if !d.hold(t.Context(), test.crd, test.status) || d.holding[test.crd.Name] != first {
 			t.Errorf("%s: it is held twice", name)
 		}
+		// A newer state waits for itself.
+		if newer := definitionOf(); !d.hold(t.Context(), newer, test.status) || d.holding[test.crd.Name] == first {
+			t.Errorf("%s: a newer state waits for an older one", name)
+		}
+		d.holding[test.crd.Name] = first
 		h := <-d.released
+		if h != first {
+			h = <-d.released
+		}
 		if h != first || !errors.Is(h.err, test.peers.(peersThat).err) {
 			t.Errorf("%s: %v is released, %v", name, h, h.err)
 		}
