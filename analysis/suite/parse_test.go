@@ -90,14 +90,16 @@ func TestBrokenDefinitions(t *testing.T) {
 	}
 }
 
-// refusing answers all requests with an error.
-type refusing struct{ err error }
+// rejecting answers all requests with an error.
+type rejecting struct{ err error }
 
-func (r refusing) Create(context.Context, schema.Object) (*espalier.Result, error) { return nil, r.err }
-func (r refusing) Update(context.Context, schema.Object, schema.Object) (*espalier.Result, error) {
+func (r rejecting) Create(context.Context, schema.Object) (*espalier.Result, error) {
 	return nil, r.err
 }
-func (r refusing) UpdateStatus(context.Context, schema.Object, schema.Object) (*espalier.Result, error) {
+func (r rejecting) Update(context.Context, schema.Object, schema.Object) (*espalier.Result, error) {
+	return nil, r.err
+}
+func (r rejecting) UpdateStatus(context.Context, schema.Object, schema.Object) (*espalier.Result, error) {
 	return nil, r.err
 }
 
@@ -124,7 +126,7 @@ func TestCauses(t *testing.T) {
 		if len(wrong) > 0 {
 			t.Fatal(wrong)
 		}
-		r := suite.NewRunnerFor(s, refusing{c.err}, metav1.TypeMeta{}, suite.Options{})
+		r := suite.NewRunnerFor(s, rejecting{c.err}, metav1.TypeMeta{}, suite.Options{})
 		got := ""
 		for _, f := range r.Run(t.Context(), s.Cases[0]) {
 			got += strings.Join(append([]string{f.Message}, f.Detail...), "|")
