@@ -148,6 +148,8 @@ deb() {
   mkdir -p "$root/var/lib/dpkg/"{info,updates}
   touch "$root/var/lib/dpkg/"{status,available}
   # Scripts run outside of the root, which has no shell, and know it from DPKG_ROOT.
+  # espalier takes the place of espalier-cli, but not the other way round, which would remove a server.
+  dpkg --root="$root" --force-script-chrootless --log=/dev/null --install "$dist/espalier-cli_${number/-/\~}_${arch}.deb"
   dpkg --root="$root" --force-script-chrootless --log=/dev/null --install "$dist/espalier_${number/-/\~}_${arch}.deb"
   fails dpkg --root="$root" --force-script-chrootless --log=/dev/null --install "$dist/espalier-cli_${number/-/\~}_${arch}.deb"
   dpkg --root="$root" --status espalier | grep -q '^Status: install ok installed'
@@ -212,7 +214,10 @@ image() {
 krew() {
   need_file "$dist/espalier.yaml"
   local v=v0.5.0
-  (cd "$work" && GOBIN=$work/bin GOFLAGS= go install sigs.k8s.io/krew/cmd/{krew,validate-krew-manifest}@$v) || skip "krew $v cannot be built here"
+  mkdir "$work/krew-source" "$work/bin"
+  (cd "$work/krew-source" && export GOFLAGS=-mod=mod && go mod init krew && go mod edit -require "sigs.k8s.io/krew@$v" &&
+    go build -o "$work/bin/" sigs.k8s.io/krew/cmd/{krew,validate-krew-manifest}) >"$work/krew.log" 2>&1 ||
+    skip "krew $v cannot be built here: $(tail -n 1 "$work/krew.log")"
   "$work/bin/validate-krew-manifest" -manifest "$dist/espalier.yaml" -skip-install
   need_file "${here/espalier_/espalier-cli_}"
   need git

@@ -82,9 +82,10 @@ func (p *Package) info(format string, contents []files.Content) *nfpm.Info {
 			PostRemove:  filepath.Join(p.Service, "postremove.sh"),
 		}
 	}
-	if format == "deb" {
-		// With Conflicts it lets apt exchange the packages. In RPM it would mean Obsoletes, and an
-		// upgrade would install the other package.
+	if format == "deb" && p.Service != "" {
+		// With Conflicts it lets dpkg install espalier in place of espalier-cli. The other way round
+		// would remove a server. In RPM it would mean Obsoletes, and an upgrade of espalier-cli would
+		// install espalier.
 		info.Replaces = []string{other}
 	}
 	info.Deb.Compression = "gzip"

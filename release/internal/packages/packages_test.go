@@ -63,7 +63,7 @@ func TestWrite(t *testing.T) {
 			t.Errorf("conffiles %q", got)
 		}
 		cli := filepath.Join(first, "espalier-cli_1.2.3_amd64.deb")
-		if got := tool(t, "dpkg-deb", "--field", cli, "Conflicts", "Provides"); got != "Conflicts: espalier\n" {
+		if got := tool(t, "dpkg-deb", "--field", cli, "Conflicts", "Provides", "Replaces"); got != "Conflicts: espalier\n" {
 			t.Errorf("espalier-cli: %q", got)
 		}
 		if contents := tool(t, "dpkg-deb", "--contents", cli); strings.Contains(contents, "systemd") {
