@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 	"sigs.k8s.io/yaml"
 
@@ -106,4 +109,71 @@ func TestReserved(t *testing.T) {
 		fmt.Fprintf(&b, "message TestSpec%s%s\n", spec, lock)
 	}
 	testcase.Golden(t, "testdata/reserved.txt", b.String(), *update)
+}
+
+// TestForeignDescriptors compares what is wrong with messages that are almost like generated ones with the
+// texts in testdata.
+func TestForeignDescriptors(t *testing.T) {
+	t.Parallel()
+	const (
+		optional = ` label: LABEL_OPTIONAL proto3_optional: true oneof_index: 0 `
+		single   = ` label: LABEL_OPTIONAL `
+		repeated = ` label: LABEL_REPEATED `
+		choice   = ` label: LABEL_OPTIONAL oneof_index: 0 `
+		oneof    = ` oneof_decl {name: "kind"} `
+		own      = ` oneof_decl {name: "_a"} `
+	)
+	field := func(name string, number int, typ, rest string) string {
+		return fmt.Sprintf(`field {name: %q number: %d type: TYPE_%s json_name: %q %s}`, name, number, typ, name, rest)
+	}
+	entry := func(key, value string) string {
+		return `nested_type {name: "EntriesEntry" options {map_entry: true} ` + field("key", 1, key, single) + field("value", 2, value, single) + `}`
+	}
+	var b strings.Builder
+	for _, tt := range []struct{ name, text string }{
+		{"nullable", field("null", 1, "BOOL", choice) + field("value", 2, "STRING", choice) + oneof},
+		{"nullable of an enum", field("null", 1, "BOOL", choice) + field("value", 2, "UINT64", choice) + oneof},
+		{"nullable with a string", field("null", 1, "STRING", choice) + field("value", 2, "STRING", choice) + oneof},
+		{"nullable with another name", field("nil", 1, "BOOL", choice) + field("value", 2, "STRING", choice) + oneof},
+		{"nullable with three fields", field("null", 1, "BOOL", choice) + field("value", 2, "STRING", choice) + field("more", 3, "STRING", choice) + oneof},
+		{"not a choice", field("null", 1, "BOOL", single) + field("value", 2, "STRING", single)},
+		{"int or string", field("int", 1, "INT64", choice) + field("string", 2, "STRING", choice) + oneof},
+		{"int32 or string", field("int", 1, "INT32", choice) + field("string", 2, "STRING", choice) + oneof},
+		{"int or bytes", field("int", 1, "INT64", choice) + field("string", 2, "BYTES", choice) + oneof},
+		{"resource", field("raw", 1, "BYTES", optional) + own},
+		{"resources", field("raw", 1, "BYTES", repeated)},
+		{"resource and more", field("raw", 1, "BYTES", optional) + field("a", 3, "STRING", single) + own},
+		{"list", field("items", 1, "STRING", repeated)},
+		{"list of floats", field("items", 1, "FLOAT", repeated)},
+		{"list with another name", field("item", 1, "STRING", repeated)},
+		{"map", field("entries", 1, "MESSAGE", repeated+` type_name: "EntriesEntry"`) + entry("STRING", "INT64")},
+		{"map of integers", field("entries", 1, "MESSAGE", repeated+` type_name: "EntriesEntry"`) + entry("INT64", "STRING")},
+		{"object", field("a", 3, "STRING", optional) + own},
+		{"object without presence", field("a", 3, "STRING", single)},
+		{"object with a number", field("a", 2, "STRING", optional) + own},
+		{"object with a list", field("a", 3, "STRING", repeated)},
+		{"object with lists", field("empty_fields", 1, "UINT32", repeated) + field("a", 3, "STRING", repeated)},
+		{"object with one empty field", field("empty_fields", 1, "UINT32", single) + field("a", 3, "STRING", repeated)},
+		{"object with empty fields of another type", field("empty_fields", 1, "INT32", repeated) + field("a", 3, "STRING", repeated)},
+		{"object with empty fields of another name", field("empties", 1, "UINT32", repeated) + field("a", 3, "STRING", repeated)},
+		{"object with unknown fields", field("unknown_fields", 2, "BYTES", optional) + own},
+		{"object with unknown text", field("unknown_fields", 2, "STRING", optional) + own},
+		{"object with lists of unknown fields", field("unknown_fields", 2, "BYTES", repeated)},
+		{"object with a wrong name", strings.Replace(field("a", 3, "STRING", optional), `json_name: "a"`, `json_name: "@=%zz"`, 1) + own},
+		{"metadata of another type", field("metadata", 3, "STRING", optional) + own},
+	} {
+		var file descriptorpb.FileDescriptorProto
+		if err := prototext.Unmarshal([]byte(`name: "m.proto" package: "p" syntax: "proto3" message_type {name: "M" `+tt.text+`}`), &file); err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		d, err := protodesc.FileOptions{AllowUnresolvable: true}.New(&file, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		m := d.Messages().ByName("M")
+		_, err = genproto.NewCodec(m)
+		_, schemaErr := genproto.Schema(m)
+		fmt.Fprintf(&b, "%s: %v; %v\n", tt.name, err, schemaErr)
+	}
+	testcase.Golden(t, "testdata/descriptors.txt", b.String(), *update)
 }
