@@ -138,7 +138,7 @@ func (f *fixer) respell(ctx context.Context) error {
 			return err
 		}
 		// Pruning can resume only at an object.
-		if s := f.object(around...); v == false && s["properties"] != nil && len(around) > 1 {
+		if s := f.object(around...); v == false && s["properties"] != nil {
 			if typ, _ := statedType(s); typ == "" && s[preserve] == nil {
 				f.set("object", below(around, "type")...)
 			}
