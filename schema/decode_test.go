@@ -97,6 +97,7 @@ func TestDecodeReport(t *testing.T) {
 	p := compiled(t, decoded)
 	for text, want := range map[string]string{
 		`{"d":"x","x":1,"i":null,"o":{"y":1}}`:                "i null dropped, o.y pruned, x pruned",
+		`{"d":"x","m":{"a":{"b":1}}}`:                         "m.a.b pruned",
 		`{"d":"x","i":1,"i":2,"i":3,"n":"a","n":"b"}`:         "i duplicate, n duplicate",
 		`{"d":"x","x":1,"x":2,"x":3}`:                         "x pruned, x duplicate",
 		`{"d":"x","ol":[{},{"a":"x","a":"y"}]}`:               "ol[1].a duplicate",
@@ -113,6 +114,9 @@ func TestDecodeReport(t *testing.T) {
 		}
 		var got []string
 		for _, c := range report.Changes {
+			if at := c.Schema.Path(); len(at) > len(c.Path) {
+				t.Errorf("%s: %s: got the schema %s", text, c.Path, at)
+			}
 			if c.Path.String() != "metadata.generation" {
 				got = append(got, c.Path.String()+" "+c.Kind.String())
 			}
@@ -204,7 +208,7 @@ func TestIsNormalText(t *testing.T) {
 		head + `,"labels":{}}}`: false, head + `,"labels":[]}}`: false, head + `,"labels":{"a":1}}}`: false, head + `,"finalizers":{}}}`: false, head + `,"finalizers":[]}}`: false, head + `,"finalizers":[1]}}`: false, head + `,"managedFields":[{"fieldsV1":1}]}}`: false, head + `,"managedFields":[{"fieldsV1":[]}]}}`: false,
 		head + `,"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n"}]}}`: false, head + `,"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n","uid":"u","controller":1}]}}`: false, head + `,"x":1}}`: false,
 		// Texts that are not JSON.
-		`{"d":"x","metadata":1}}`: false, head + `,"labels":1}}}`: false, head + `,"finalizers":1]}}`: false, head + `,"uid":xa"}}`: false, head + `,"managedFields":[{"fieldsV1":{]}]}}`: false, head + `},"free":[1,tru]}`: false, head + `},"l":1]}`: false, head + `},"n":nul}`: false, head + `},"any":tru}`: false,
+		`{"d":"x","metadata":1}}`: false, head + `,"labels":1}}}`: false, head + `,"finalizers":1]}}`: false, head + `,"uid":xa"}}`: false, head + `,"managedFields":[{"fieldsV1":{]}]}}`: false, head + `},"free":[1,tru]}`: false, head + `},"l":1]}`: false, head + `},"free":[}`: false, head + `},"l":[}`: false, head + `},"ol":[{"x":}`: false, head + `},"o":{"x":}`: false, head + `},"n":nul}`: false, head + `},"any":tru}`: false,
 		head + `},"kind":1}`: false, head + `},"apiVersion":K"}`: false, `[]`: false, `[}`: false, ``: false, `1}`: false, head + `}} {}`: false, head + `}}` + "\n": true,
 	} {
 		if got := p.IsNormal([]byte(text)); got != want {
