@@ -284,7 +284,7 @@ func TestBuildErrors(t *testing.T) {
 			}
 			commit(t, dir, "break")
 			return nil
-		}, 1, `espalier-cli: the program reports server: true, expected false: the build tag "noserver" has no effect`},
+		}, 1, `espalier-cli: the program reports server: true, expected false: the build tag "noserver`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
