@@ -181,7 +181,7 @@ func TestEdits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, want := range map[int]int{9: 9, 10: 10, 12: 10} {
-		plan := upgrade.NewPlan(upgrade.PlanOptions{Examples: 20})
+		plan := upgrade.NewPlan(upgrade.PlanOptions{Examples: 50})
 		for i := range n {
 			effects, err := p.Judge(t.Context(), []byte(`{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a","namespace":"b"},"spec":{"k":7}}`), upgrade.Stored)
 			if err != nil {
