@@ -69,6 +69,13 @@ func TestLooseTypes(t *testing.T) {
 			t.Errorf("%s: got %v", text, err)
 		}
 	}
+	// A null is replaced by the default; without defaults, it contradicts the type.
+	defaulted := compiled(t, `{"type":"object","properties":{"d":{"type":"string","default":"x"}}}`)
+	for without, want := range map[bool]string{false: "<nil>", true: `d in body must be of type string: "null"`} {
+		if _, _, err := defaulted.Decode([]byte(`{"d":null}`), DecodeOptions{WithoutDefaults: without}); fmt.Sprint(err) != want {
+			t.Errorf("without defaults %t: got %v, want %s", without, err, want)
+		}
+	}
 	// An update may keep contradictions, at the same place.
 	for old, ok := range map[string]bool{`{"l":["a",1]}`: true, `{"l":[1,1]}`: true, `{"l":[1]}`: false, `{"l":["a",2]}`: false, `{"l":{"1":1}}`: false, `{"s":1}`: false} {
 		if _, _, err := p.Decode([]byte(`{"l":["a",1]}`), DecodeOptions{Old: parsed(t, old).(map[string]any)}); err == nil != ok {
