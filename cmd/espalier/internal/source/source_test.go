@@ -33,6 +33,7 @@ import (
 	"espalier.dev/schema"
 	"espalier.dev/server/definitions/protobuf"
 	"espalier.dev/server/etcd/etcdtest"
+	"espalier.dev/server/keys"
 )
 
 func crdJSON(plural, kind, scope string) string {
@@ -321,6 +322,19 @@ func TestSources(t *testing.T) {
 	definitions, _ := collect(t, s.Definitions(t.Context()))
 	if d := definition(t, definitions["others.example.com others.example.com"]); d.Version("v1") == nil {
 		t.Error("a CRD in protobuf is not read")
+	}
+	// Data in the format of a newer release.
+	if _, err := l.etcd.Put(t.Context(), keys.NewRoot("/other").Format(), "2 v2.0.0"); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]source.Etcd{
+		"etcd":     {Endpoints: source.Endpoints{URLs: []string{l.endpoint}}, Prefix: "/other"},
+		"snapshot": {Snapshot: l.snapshot(t), Prefix: "/other"},
+	} {
+		var newer *keys.NewerFormatError
+		if s, err := source.OpenEtcd(t.Context(), c); !errors.As(err, &newer) {
+			t.Errorf("%s in a newer format: got %v, %v", name, s, err)
+		}
 	}
 }
 

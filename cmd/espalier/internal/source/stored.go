@@ -31,6 +31,8 @@ type stored struct {
 	root       keys.Root
 	// inPasses is set if reading a part of the keys is as expensive as reading all of them.
 	inPasses bool
+	// semantics are the recorded schema semantics, or empty.
+	semantics string
 }
 
 // OpenEtcd opens a snapshot file, or connects to an etcd.
@@ -53,6 +55,9 @@ func OpenEtcd(ctx context.Context, c Etcd) (Source, error) {
 		s.encryption.Close()
 		return nil, err
 	}
+	if err := s.readRecords(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	return s, nil
 }
 
@@ -63,12 +68,16 @@ func (s *stored) Close() error {
 	return s.reader.Close()
 }
 
-func (s *stored) Semantics(ctx context.Context) (string, error) {
+func (s *stored) Semantics(context.Context) (string, error) { return s.semantics, nil }
+
+// readRecords reads what a server records about its data. It returns an error if the data has a
+// newer format than this release reads.
+func (s *stored) readRecords(ctx context.Context) error {
 	recorded := map[string][]byte{s.root.Semantics(): nil, s.root.Format(): nil}
 	if s.inPasses {
 		for e, err := range s.reader.Range(ctx, keys.Own) {
 			if err != nil {
-				return "", err
+				return err
 			}
 			if _, ok := recorded[e.Key]; ok {
 				recorded[e.Key] = bytes.Clone(e.Value)
@@ -78,12 +87,13 @@ func (s *stored) Semantics(ctx context.Context) (string, error) {
 		for key := range recorded {
 			e, _, err := s.reader.Get(ctx, key)
 			if err != nil {
-				return "", err
+				return err
 			}
 			recorded[key] = e.Value
 		}
 	}
-	return string(recorded[s.root.Semantics()]), keys.CheckFormat(recorded[s.root.Format()])
+	s.semantics = string(recorded[s.root.Semantics()])
+	return keys.CheckFormat(recorded[s.root.Format()])
 }
 
 func (s *stored) Definitions(ctx context.Context) iter.Seq2[Object, error] {
