@@ -109,8 +109,8 @@ RELEASE_FLAGS = $(if $(KEY),--key '$(abspath $(KEY))') $(if $(UNSIGNED),--unsign
   $(if $(FLAVORS),--flavors '$(FLAVORS)') $(if $(BASE_URL),--base-url '$(BASE_URL)')
 
 .PHONY: release-check
-release-check: ## build a release twice, compare, install and run it: make release-check VERSION=v1.0.0 [PLATFORMS=linux/amd64]
-	@release/check.sh '$(VERSION)' '$(PLATFORMS)'
+release-check: ## build a release twice, compare, install and run it: make release-check VERSION=v1.0.0 [PLATFORMS=linux/amd64] [COLD=1]
+	@COLD='$(COLD)' release/check.sh '$(VERSION)' '$(PLATFORMS)'
 
 .PHONY: ci
 ci: ## run everything that must pass before a change is merged

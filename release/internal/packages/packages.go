@@ -37,7 +37,9 @@ type Package struct {
 	Work string
 }
 
-// Write writes a Debian and an RPM package to dir, with the names that are usual for them.
+// Write writes a Debian and an RPM package to dir, with the names that are usual for them. The
+// version of a prerelease is 1.2.3~rc.1 in the package, and 1.2.3-rc.1 in the name of its file:
+// GitHub replaces ~ in the names of files, which then differ from those in the checksums.
 func (p *Package) Write(dir string) error {
 	contents, err := p.contents()
 	if err != nil {
@@ -48,7 +50,7 @@ func (p *Package) Write(dir string) error {
 		packager nfpm.PackagerWithExtension
 	}{{"deb", deb.Default}, {"rpm", rpm.DefaultRPM}} {
 		// The packager completes the description, so each gets its own.
-		name := format.packager.ConventionalFileName(p.info(format.name, contents))
+		name := strings.ReplaceAll(format.packager.ConventionalFileName(p.info(format.name, contents)), "~", "-")
 		if err := write(filepath.Join(dir, name), func(w io.Writer) error {
 			return format.packager.Package(p.info(format.name, contents), w)
 		}); err != nil {

@@ -23,8 +23,7 @@ func TestWrite(t *testing.T) {
 	for _, name := range []string{
 		"espalier_1.2.3_amd64.deb", "espalier-1.2.3-1.x86_64.rpm",
 		"espalier-cli_1.2.3_amd64.deb", "espalier-cli-1.2.3-1.x86_64.rpm",
-		// A prerelease sorts before the release.
-		"espalier_1.2.3~rc.1_arm64.deb", "espalier-1.2.3~rc.1-1.aarch64.rpm",
+		"espalier_1.2.3-rc.1_arm64.deb", "espalier-1.2.3-rc.1-1.aarch64.rpm",
 	} {
 		a, err := os.ReadFile(filepath.Join(first, name))
 		if err != nil {
@@ -62,6 +61,11 @@ func TestWrite(t *testing.T) {
 		if got := tool(t, "dpkg-deb", "--info", deb, "conffiles"); got != "/etc/default/espalier\n" {
 			t.Errorf("conffiles %q", got)
 		}
+		// A prerelease sorts before the release.
+		prerelease := filepath.Join(first, "espalier_1.2.3-rc.1_arm64.deb")
+		if got := tool(t, "dpkg-deb", "--field", prerelease, "Version"); got != "1.2.3~rc.1\n" {
+			t.Errorf("version of the prerelease %q", got)
+		}
 		cli := filepath.Join(first, "espalier-cli_1.2.3_amd64.deb")
 		if got := tool(t, "dpkg-deb", "--field", cli, "Conflicts", "Provides", "Replaces"); got != "Conflicts: espalier\n" {
 			t.Errorf("espalier-cli: %q", got)
@@ -80,6 +84,10 @@ func TestWrite(t *testing.T) {
 		}
 		if got := tool(t, "rpm", "--query", "--package", "--configfiles", rpm); strings.TrimSpace(got) != "/etc/default/espalier" {
 			t.Errorf("configuration files %q", got)
+		}
+		prerelease := filepath.Join(first, "espalier-1.2.3-rc.1-1.aarch64.rpm")
+		if got := tool(t, "rpm", "--query", "--package", "--queryformat", "%{VERSION}", prerelease); got != "1.2.3~rc.1" {
+			t.Errorf("version of the prerelease %q", got)
 		}
 		if got := tool(t, "rpm", "--query", "--package", "--queryformat", "%{BUILDHOST} %{BUILDTIME}", rpm); got != "localhost 1772600767" {
 			t.Errorf("build host and time %q", got)
