@@ -154,7 +154,7 @@ func (b *Builder) build(ctx context.Context, env []string, f Flavor, p Platform,
 	c := exec.CommandContext(ctx, "go", append(append([]string{"build"}, Flags(f, b.Stamp)...),
 		"-p", fmt.Sprint(jobs), "-o", out, "./cmd/espalier")...)
 	c.Dir = b.Source
-	c.Env = append(env, "GOOS="+p.OS, "GOARCH="+p.Arch)
+	c.Env = p.environ(env)
 	Interruptible(c)
 	var output bytes.Buffer
 	c.Stdout, c.Stderr = &output, &output
@@ -165,6 +165,12 @@ func (b *Builder) build(ctx context.Context, env []string, f Flavor, p Platform,
 		return "", fmt.Errorf("build %s for %s: %w\n%s", f.Name, p, err, bytes.TrimSpace(output.Bytes()))
 	}
 	return out, nil
+}
+
+// environ returns env with the settings of the platform. It is a copy: builds for several platforms
+// run at the same time.
+func (p Platform) environ(env []string) []string {
+	return slices.Concat(env, []string{"GOOS=" + p.OS, "GOARCH=" + p.Arch})
 }
 
 // Flags returns the flags of go build that decide what the program contains.
