@@ -24,8 +24,7 @@ const (
 	provenanceFile = "provenance.json"
 	envelopeFile   = "provenance.intoto.jsonl"
 	// repositoryURI names the source in the provenance. Clones have other URLs.
-	repositoryURI = "https://espalier.dev"
-	builderID     = "https://espalier.dev/release"
+	repositoryURI = "git+https://espalier.dev"
 )
 
 // sboms writes an SBOM for each archive.
@@ -108,14 +107,21 @@ func (r *release) manifests(context.Context) error {
 	return nil
 }
 
-// chart packages the Helm chart, if the source has one.
-func (r *release) chart(context.Context) error {
-	dir := filepath.Join(r.source, "deploy", "chart")
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+// deploy writes the Helm chart and the manifests for clusters, if the source has them.
+func (r *release) deploy(context.Context) error {
+	c := chart.Chart{Dir: filepath.Join(r.source, "deploy"), Version: r.number(), Image: r.imageName}
+	if _, err := os.Stat(filepath.Join(c.Dir, "chart")); errors.Is(err, fs.ErrNotExist) {
 		r.logf("no chart: deploy/chart does not exist")
 		return nil
 	}
-	return chart.Write(filepath.Join(r.out, "espalier-chart-"+r.number()+".tgz"), dir, r.number(), r.stamp.Time)
+	if err := c.Write(filepath.Join(r.out, "espalier-chart-"+r.number()+".tgz"), r.stamp.Time); err != nil {
+		return err
+	}
+	text, err := c.Manifests()
+	if err != nil {
+		return err
+	}
+	return r.write("espalier-kubernetes-"+r.number()+".yaml", text)
 }
 
 // provenance writes how all files so far were built, and signs it.
@@ -133,8 +139,8 @@ func (r *release) provenance(ctx context.Context) error {
 		subjects = append(subjects, provenance.Resource{Name: s.name, Digest: map[string]string{"sha256": s.sha256}})
 	}
 	p := provenance.Parameters{
-		Version: r.version, Repository: repositoryURI, Commit: r.stamp.Revision, GoVersion: version,
-		Epoch: r.stamp.Time.Unix(), Builder: builderID,
+		Version: r.version, Source: provenance.Source{URI: repositoryURI, Revision: r.stamp.Revision},
+		BaseURL: r.baseURL, Image: r.imageName, Epoch: r.stamp.Time.Unix(),
 	}
 	for _, platform := range r.platforms {
 		p.Platforms = append(p.Platforms, platform.String())
@@ -142,7 +148,7 @@ func (r *release) provenance(ctx context.Context) error {
 	for _, f := range r.flavors {
 		p.Flavors = append(p.Flavors, f.Name)
 	}
-	text, err := json.MarshalIndent(provenance.New(p, subjects), "", "  ")
+	text, err := json.MarshalIndent(provenance.New(p, version, r.builder, subjects), "", "  ")
 	if err != nil {
 		return err
 	}

@@ -29,14 +29,15 @@ func TestBuild(t *testing.T) {
 	out := filepath.Join(dir, "dist", "v1.2.3")
 	key := writeKey(t, ed25519Key(t))
 	args := func(source, out string) []string {
-		return []string{"build", "--version", "v1.2.3", "--source", source, "--output", out, "--platforms", platforms(), "--key", key}
+		return []string{"build", "--version", "v1.2.3", "--source", source, "--output", out, "--platforms", platforms(), "--key", key,
+			"--base-url", "https://example.com/releases/", "--image", "example.com/espalier", "--builder", "https://example.com/builder"}
 	}
 	mustRun(t, nil, args(dir, out)...)
 	got := files(t, out)
 	host := "_1.2.3_" + runtime.GOOS + "_" + runtime.GOARCH + ".tar.gz"
 	for _, name := range []string{"espalier" + host, "espalier-cli" + host,
 		"espalier_1.2.3_windows_amd64.zip", "espalier-cli_1.2.3_windows_amd64.zip", checksumsFile,
-		"espalier" + host + ".cdx.json", "espalier_1.2.3_windows_amd64.zip.cdx.json", "espalier-chart-1.2.3.tgz", "espalier.yaml",
+		"espalier" + host + ".cdx.json", "espalier_1.2.3_windows_amd64.zip.cdx.json", "espalier-chart-1.2.3.tgz", "espalier-kubernetes-1.2.3.yaml", "espalier.yaml",
 		"espalier.json", provenanceFile, envelopeFile, signatureFile} {
 		if _, ok := got[name]; !ok {
 			t.Errorf("%s is missing in %v", name, slices.Sorted(maps.Keys(got)))
@@ -190,6 +191,32 @@ func TestBuildOnlyCommitted(t *testing.T) {
 		"--platforms", runtime.GOOS+"/"+runtime.GOARCH, "--flavors", "espalier", "--unsigned")
 }
 
+func TestImageName(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"espalier": true, "espalier.dev/espalier": true, "localhost:5000/a/b-c__d.e": true, "user/espalier": true,
+		"": false, "espalier:1": false, "example.com/Espalier": false, "example.com/": false, "https://example.com/e": false,
+		"a b": false, "example.com/espalier@sha256:00": false, "a\nb": false,
+	} {
+		if got := imageName().MatchString(name); got != want {
+			t.Errorf("%q: %t, expected %t", name, got, want)
+		}
+	}
+}
+
+func TestDefaultBuilder(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"GITHUB_SERVER_URL": "https://github.com", "GITHUB_WORKFLOW_REF": "o/r/.github/workflows/release.yml@refs/tags/v1.2.3"}
+	p := program{getenv: func(name string) string { return env[name] }}
+	if got, want := p.defaultBuilder(), "https://espalier.dev/release/local"; got != want {
+		t.Errorf("elsewhere: %s, expected %s", got, want)
+	}
+	env["GITHUB_ACTIONS"] = "true"
+	if got, want := p.defaultBuilder(), "https://github.com/o/r/.github/workflows/release.yml@refs/tags/v1.2.3"; got != want {
+		t.Errorf("GitHub Actions: %s, expected %s", got, want)
+	}
+}
+
 func TestSourceDateEpoch(t *testing.T) {
 	t.Parallel()
 	p := program{getenv: func(string) string { return "86400" }}
@@ -226,6 +253,12 @@ func TestBuildErrors(t *testing.T) {
 		{"argument", func(*testing.T, string, map[string]string) []string { return []string{"x"} }, 2, `build takes no arguments: "x"`},
 		{"base URL", func(*testing.T, string, map[string]string) []string { return []string{"--base-url", "releases"} }, 2,
 			`--base-url "releases" must be an http or https URL`},
+		{"image with a tag", func(*testing.T, string, map[string]string) []string {
+			return []string{"--image", "example.com/espalier:1"}
+		}, 2,
+			`--image "example.com/espalier:1" must be the name of an image without a tag or digest`},
+		{"builder", func(*testing.T, string, map[string]string) []string { return []string{"--builder", "me"} }, 2,
+			`--builder "me" must be a URI`},
 		{"no key", func(*testing.T, string, map[string]string) []string { return nil }, 2,
 			"no signing key: use --key FILE or SIGNING_KEY, cosign with an OIDC token of the environment, or --unsigned"},
 		{"key does not exist", func(*testing.T, string, map[string]string) []string { return []string{"--key", "missing.pem"} }, 2,

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,9 @@ import (
 	"espalier.dev/release/internal/repo"
 )
 
+// localBuilder names the builder if nothing is known about the machine.
+const localBuilder = "https://espalier.dev/release/local"
+
 // buildOptions are the flags of the command build.
 type buildOptions struct {
 	version   string // with v
@@ -28,6 +32,8 @@ type buildOptions struct {
 	platforms []gobuild.Platform
 	flavors   []gobuild.Flavor
 	baseURL   string // without a slash at the end
+	imageName string // without a tag
+	builder   string // URI
 	signing
 }
 
@@ -47,6 +53,8 @@ func (p program) parseBuild(args []string) (*buildOptions, error) {
 	fs.StringVar(&keyFile, "key", "", "PEM `file` with the Ed25519 or ECDSA P-256 key that signs; the default is the key, or its file, in SIGNING_KEY")
 	fs.BoolVar(&unsigned, "unsigned", false, "build a release without signatures")
 	fs.StringVar(&o.baseURL, "base-url", "https://espalier.dev/releases", "`URL` below which releases are published, as VERSION/FILE")
+	fs.StringVar(&o.imageName, "image", "espalier.dev/espalier", "`name` of the container image without a tag, in the chart and the manifests")
+	fs.StringVar(&o.builder, "builder", "", "`URI` of who builds, in the provenance; the default is the workflow in GitHub Actions, and "+localBuilder+" elsewhere")
 	if err := parse(fs, args); err != nil {
 		return nil, err
 	}
@@ -72,6 +80,14 @@ func (p program) parseBuild(args []string) (*buildOptions, error) {
 	if o.baseURL, err = checkBaseURL(o.baseURL); err != nil {
 		return nil, err
 	}
+	if !imageName().MatchString(o.imageName) {
+		return nil, usagef("--image %q must be the name of an image without a tag or digest, for example registry.example.com/espalier", o.imageName)
+	}
+	if o.builder == "" {
+		o.builder = p.defaultBuilder()
+	} else if u, err := url.Parse(o.builder); err != nil || u.Scheme == "" {
+		return nil, usagef("--builder %q must be a URI", o.builder)
+	}
 	if o.signing, err = p.parseSigning(keyFile, unsigned); err != nil {
 		return nil, err
 	}
@@ -85,6 +101,22 @@ func checkBaseURL(base string) (string, error) {
 		return "", usagef("--base-url %q must be an http or https URL without a query", base)
 	}
 	return strings.TrimSuffix(base, "/"), nil
+}
+
+// imageName matches names of images without a tag: an optional registry, and the repository in it.
+func imageName() *regexp.Regexp {
+	const part = `[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*`
+	return regexp.MustCompile(`^(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?` + part + `(?:/` + part + `)*$`)
+}
+
+// defaultBuilder returns the URI of the workflow in GitHub Actions, which is its identity in the
+// signatures of cosign as well.
+func (p program) defaultBuilder() string {
+	server, workflow := p.getenv("GITHUB_SERVER_URL"), p.getenv("GITHUB_WORKFLOW_REF")
+	if p.getenv("GITHUB_ACTIONS") != "true" || server == "" || workflow == "" {
+		return localBuilder
+	}
+	return server + "/" + workflow
 }
 
 func checkVersion(v string) error {

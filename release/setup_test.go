@@ -32,11 +32,10 @@ func newRepository(t *testing.T) string {
 		"README.md":                 "# Espalier\n",
 		"examples/crontab/crd.yaml": "kind: CustomResourceDefinition\n",
 		".gitignore":                "/dist/\n",
-		"deploy/chart/Chart.yaml":   "apiVersion: v2\nname: espalier\nversion: 0.1.0\nappVersion: 0.1.0\n",
 	} {
 		writeFile(t, filepath.Join(dir, name), text)
 	}
-	if err := os.CopyFS(filepath.Join(dir, "deploy", "systemd"), os.DirFS("../deploy/systemd")); err != nil {
+	if err := os.CopyFS(filepath.Join(dir, "deploy"), os.DirFS("../deploy")); err != nil {
 		t.Fatal(err)
 	}
 	git(t, dir, "init", "--quiet", "--initial-branch=main")

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -39,8 +41,11 @@ func checkProvenance(t *testing.T, files map[string]string, commit string) {
 		}
 		Predicate struct {
 			BuildDefinition struct {
+				ExternalParameters   map[string]any
+				InternalParameters   map[string]any
 				ResolvedDependencies []struct{ Digest map[string]string }
 			}
+			RunDetails struct{ Builder struct{ ID string } }
 		}
 	}
 	if err := json.Unmarshal(payload, &statement); err != nil {
@@ -51,6 +56,21 @@ func checkProvenance(t *testing.T, files map[string]string, commit string) {
 	}
 	if got := statement.Predicate.BuildDefinition.ResolvedDependencies[0].Digest["gitCommit"]; got != commit {
 		t.Errorf("gitCommit %s, expected %s", got, commit)
+	}
+	definition := statement.Predicate.BuildDefinition
+	want := map[string]any{
+		"version": "v1.2.3", "source": map[string]any{"uri": "git+https://espalier.dev", "revision": commit},
+		"platforms": []any{runtime.GOOS + "/" + runtime.GOARCH, "windows/amd64"}, "flavors": []any{"espalier", "espalier-cli"},
+		"baseURL": "https://example.com/releases", "image": "example.com/espalier", "sourceDateEpoch": 1772600767.0,
+	}
+	if !reflect.DeepEqual(definition.ExternalParameters, want) {
+		t.Errorf("externalParameters %v, expected %v", definition.ExternalParameters, want)
+	}
+	if got, want := definition.InternalParameters, map[string]any{"go": runtime.Version()}; !reflect.DeepEqual(got, want) {
+		t.Errorf("internalParameters %v, expected %v", got, want)
+	}
+	if got := statement.Predicate.RunDetails.Builder.ID; got != "https://example.com/builder" {
+		t.Errorf("builder %s", got)
 	}
 	described := 0
 	for _, s := range statement.Subject {

@@ -40,9 +40,28 @@ type Predicate struct {
 // A BuildDefinition has all inputs of the build.
 type BuildDefinition struct {
 	BuildType            string            `json:"buildType"`
-	ExternalParameters   map[string]any    `json:"externalParameters"`
+	ExternalParameters   Parameters        `json:"externalParameters"`
 	InternalParameters   map[string]string `json:"internalParameters"`
 	ResolvedDependencies []Resource        `json:"resolvedDependencies"`
+}
+
+// Parameters are what the user of the build sets. With the version of Go and the key they determine
+// all files.
+type Parameters struct {
+	Version   string   `json:"version"`
+	Source    Source   `json:"source"`
+	Platforms []string `json:"platforms"`
+	Flavors   []string `json:"flavors"`
+	BaseURL   string   `json:"baseURL"`
+	Image     string   `json:"image"`
+	// Epoch is the time of all files, in seconds since 1970.
+	Epoch int64 `json:"sourceDateEpoch"`
+}
+
+// A Source is a commit.
+type Source struct {
+	URI      string `json:"uri"`
+	Revision string `json:"revision"`
 }
 
 // RunDetails say who ran the build. They have no times, which would make each release different.
@@ -52,33 +71,19 @@ type RunDetails struct {
 	} `json:"builder"`
 }
 
-// Parameters are the inputs of a release.
-type Parameters struct {
-	Version    string
-	Repository string // URI
-	Commit     string
-	GoVersion  string
-	Epoch      int64
-	Platforms  []string
-	Flavors    []string
-	Builder    string // URI of the machine or service that builds
-}
-
-// New returns the provenance of files, by name, with their SHA-256.
-func New(p Parameters, files []Resource) *Statement {
+// New returns the provenance of files, by name, with their SHA-256. The builder is the URI of the
+// machine or service that builds.
+func New(p Parameters, goVersion, builder string, files []Resource) *Statement {
 	s := &Statement{Type: statementType, PredicateType: predicateType, Subject: files}
 	s.Predicate.BuildDefinition = BuildDefinition{
-		BuildType: buildType,
-		ExternalParameters: map[string]any{
-			"version": p.Version, "platforms": p.Platforms, "flavors": p.Flavors,
-			"source": map[string]string{"uri": "git+" + p.Repository, "revision": p.Commit},
-		},
-		InternalParameters: map[string]string{"go": p.GoVersion, "SOURCE_DATE_EPOCH": fmt.Sprint(p.Epoch)},
+		BuildType:          buildType,
+		ExternalParameters: p,
+		InternalParameters: map[string]string{"go": goVersion},
 		ResolvedDependencies: []Resource{{
-			URI: "git+" + p.Repository + "@" + p.Commit, Digest: map[string]string{"gitCommit": p.Commit},
+			URI: p.Source.URI + "@" + p.Source.Revision, Digest: map[string]string{"gitCommit": p.Source.Revision},
 		}},
 	}
-	s.Predicate.RunDetails.Builder.ID = p.Builder
+	s.Predicate.RunDetails.Builder.ID = builder
 	return s
 }
 
