@@ -354,8 +354,9 @@ func TestSARIF(t *testing.T) {
 			Schema  string `json:"$schema"`
 			Version string
 			Runs    []struct {
-				Results []sarifResult
-				Tool    struct {
+				AutomationDetails struct{ ID string }
+				Results           []sarifResult
+				Tool              struct {
 					Driver struct {
 						Name, Version string
 						Rules         []sarifRule
@@ -368,6 +369,9 @@ func TestSARIF(t *testing.T) {
 		}
 		if log.Version != "2.1.0" || len(log.Runs) != 1 || log.Runs[0].Tool.Driver.Name != "espalier" || len(log.Runs[0].Results) != n {
 			t.Fatalf("got\n%s", out)
+		}
+		if id := log.Runs[0].AutomationDetails.ID; id != "espalier/lint/" {
+			t.Errorf("the ID of the run is %q", id)
 		}
 		known := log.Runs[0].Tool.Driver.Rules
 		for _, r := range log.Runs[0].Results {

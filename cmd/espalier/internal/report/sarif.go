@@ -102,7 +102,20 @@ func sarifLevel(s analysis.Severity) string {
 	return "note"
 }
 
-const sarifStart = `{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0","runs":[{"columnKind":"unicodeCodePoints","results":[`
+// start returns the beginning of the file. The ID of the run distinguishes the commands: code
+// scanning rejects several runs of a tool with the same ID.
+func (s *sarifFormat) start() (string, error) {
+	id := ""
+	if s.options.Command != "" {
+		text, err := marshal(map[string]string{"id": strings.ReplaceAll(s.options.Command, " ", "/") + "/"})
+		if err != nil {
+			return "", err
+		}
+		id = `"automationDetails":` + string(text) + ","
+	}
+	return `{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0","runs":[{` + id +
+		`"columnKind":"unicodeCodePoints","results":[`, nil
+}
 
 func (s *sarifFormat) finding(f *Finding) error {
 	id := f.Rule
@@ -137,7 +150,10 @@ func (s *sarifFormat) finding(f *Finding) error {
 	}
 	before := ",\n"
 	if s.count == 0 {
-		before = sarifStart + "\n"
+		if before, err = s.start(); err != nil {
+			return err
+		}
+		before += "\n"
 	}
 	s.count++
 	_, err = io.WriteString(s.w, before+string(text))
@@ -218,7 +234,9 @@ func (s *sarifFormat) close(sum *Summary) error {
 	}
 	before := "\n"
 	if s.count == 0 {
-		before = sarifStart
+		if before, err = s.start(); err != nil {
+			return err
+		}
 	}
 	_, err = io.WriteString(s.w, before+`],"tool":`+string(text)+`,"invocations":`+
 		string(invocations)+`,"properties":`+string(properties)+"}]}\n")
