@@ -186,7 +186,7 @@ func testAction(t *testing.T, archive []byte) {
 		if !got.failed || got.outputs["exit-code"] != "1" || got.outputs["errors"] != "1" || got.outputs["warnings"] != "0" {
 			t.Errorf("failed: %v, outputs %v\n%s", got.failed, got.outputs, got.log)
 		}
-		if len(got.uses) != 1 || !regexp.MustCompile(`^github/codeql-action/upload-sarif@v\d+$`).MatchString(got.uses[0].Uses) || got.uses[0].With["sarif_file"] != got.outputs["sarif"] {
+		if len(got.uses) != 1 || !regexp.MustCompile(`^github/codeql-action/upload-sarif@v[\d.]+$`).MatchString(got.uses[0].Uses) || got.uses[0].With["sarif_file"] != got.outputs["sarif"] {
 			t.Fatalf("%+v", got.uses)
 		}
 		if uris := sarifPaths(t, filepath.Join(got.outputs["sarif"], "review.sarif")); !slices.Contains(uris, crdName) {

@@ -39,7 +39,8 @@ type workflow struct {
 }
 
 var (
-	pinned     = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)+@v\d+\.\d+\.\d+$`)
+	usesLine   = regexp.MustCompile(`(?m)^[\s-]*uses:.*$`)
+	pinned     = regexp.MustCompile(`uses: [\w.-]+(/[\w.-]+)+@(v\d+\.\d+\.\d+|[0-9a-f]{40} +# v\d+\.\d+\.\d+)$`)
 	makeTarget = regexp.MustCompile(`\bmake "?([\w$-]+)`)
 	ruleOfMake = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):`)
 )
@@ -66,6 +67,7 @@ func TestWorkflows(t *testing.T) {
 			if w.Name == "" || w.On == nil || w.Concurrency["group"] == nil || len(w.Permissions) != 1 || w.Permissions["contents"] != "read" {
 				t.Errorf("a name, triggers, concurrency, or permissions that are contents: read, are missing: %v", w)
 			}
+			checkPinned(t, text)
 			for id, job := range w.Jobs {
 				if job.Timeout == 0 || job.RunsOn == "" || strings.HasSuffix(job.RunsOn, "-latest") {
 					t.Errorf("%s: it has no timeout-minutes, or runs on %q", id, job.RunsOn)
@@ -76,9 +78,6 @@ func TestWorkflows(t *testing.T) {
 					}
 				}
 				for _, s := range job.Steps {
-					if s.Uses != "" && !pinned.MatchString(s.Uses) {
-						t.Errorf("%s: %s is not pinned to a version", id, s.Uses)
-					}
 					if strings.Contains(s.Run, "${{") {
 						t.Errorf("%s: the script has an expression, which may be untrusted: pass it in env:\n%s", id, s.Run)
 					}
@@ -103,6 +102,31 @@ func TestWorkflows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestActionPinned checks the actions that the action uses.
+func TestActionPinned(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../action.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := checkPinned(t, text); n == 0 {
+		t.Error("action.yml uses no action")
+	}
+}
+
+// checkPinned checks that a file uses actions at an exact version, or at a commit with the version in
+// a comment. It returns their number.
+func checkPinned(t *testing.T, text []byte) int {
+	t.Helper()
+	lines := usesLine.FindAllString(string(text), -1)
+	for _, line := range lines {
+		if !pinned.MatchString(line) {
+			t.Errorf("%s: is not pinned: use a version such as v1.2.3, or a commit with the comment # v1.2.3", strings.TrimSpace(line))
+		}
+	}
+	return len(lines)
 }
 
 // makeTargets returns the targets of the Makefile and of the files that it includes.
