@@ -7,25 +7,34 @@
 #
 # All values come from the environment, never from text that a shell expands:
 #
-#   ESPALIER_VERSION     version to install, such as v1.2.3, or latest
-#   ESPALIER_RELEASES    URL of the releases: files are at VERSION/FILE below it
-#   ESPALIER_LATEST      URL that redirects to the latest release, for ESPALIER_VERSION=latest
-#   ESPALIER_COMMANDS    commands to run: lint, validate, test, diff, review
-#   ESPALIER_PATHS       files and directories, one on each line
-#   ESPALIER_FLAGS       further flags, one on each line
-#   ESPALIER_FAIL_ON     lowest severity that fails: error, warning, info, never
-#   ESPALIER_BASE        commit or branch for diff and review
-#   ESPALIER_DIRECTORY   directory to run in, relative to the root of the repository
-#   ESPALIER_WORK        directory for the program and the reports, which are in reports/
-#   ESPALIER_FORMAT      format of the log: text, github
-#   ESPALIER_COMMENT_ID  name of the comment, if there are several
-#   ESPALIER_RUN_URL     URL of this run, for comments
+#   ESPALIER_VERSION      version to install, such as v1.2.3, or latest; latest, with a notice, if empty
+#   ESPALIER_RELEASES     URL of the releases: files are at VERSION/FILE below it
+#   ESPALIER_LATEST       URL that redirects to the latest release, for ESPALIER_VERSION=latest
+#   ESPALIER_COMMANDS     commands to run: lint, validate, test, diff, review
+#   ESPALIER_PATHS        files and directories, one on each line
+#   ESPALIER_FLAGS        further flags, one on each line
+#   ESPALIER_FAIL_ON      lowest severity that fails: error, warning, info, never
+#   ESPALIER_BASE         commit or branch for diff and review; if empty, that of the pull request:
+#   ESPALIER_HEAD_SHA       head of the pull request: if HEAD merges it, the base is the other parent
+#   ESPALIER_BASE_BRANCH    otherwise the branch that the pull request is for
+#   ESPALIER_BASE_SHA       a commit of this branch, if the branch cannot be fetched
+#   ESPALIER_DIRECTORY    directory to run in, relative to the root of the repository
+#   ESPALIER_WORK         directory for the program and the reports, which are in reports/
+#   ESPALIER_FORMAT       format of the log: text, github
+#   ESPALIER_COMMENT_ID   name of the comment and of the runs in SARIF, if there are several
+#   ESPALIER_TOKEN        token for comments
+#   ESPALIER_RUN_URL      URL of this run, for comments
 #
 # run writes reports/summary.md, reports/*.sarif, reports/*.xml (JUnit) and reports/outputs, with
-# lines NAME=VALUE. It succeeds if the commands could be run; finish exits with their exit code.
+# lines NAME=VALUE. It also succeeds if commands fail; finish exits with their exit code.
 set -u
 LC_ALL=C
 export LC_ALL
+
+# The token is for comments only: programs that are run do not get it.
+unset token
+token=${ESPALIER_TOKEN:-}
+unset ESPALIER_TOKEN
 
 fail() {
 	problem error "$1"
@@ -48,6 +57,7 @@ output() {
 
 work=${ESPALIER_WORK:?is not set}
 reports=$work/reports
+id=$(printf '%s' "${ESPALIER_COMMENT_ID:-espalier}" | tr -c 'A-Za-z0-9_.-' -)
 
 # download URL FILE
 download() {
@@ -99,7 +109,7 @@ install_program() {
 	got=${got%% *}
 	if [ "$got" != "$want" ]; then
 		rm -f "$work/$archive"
-		fail "$archive has the SHA-256 $got, but checksums.txt of release $version lists $want: it is damaged or was replaced"
+		fail "$archive has the SHA-256 $got, but checksums.txt of release $version lists $want: it is damaged"
 	fi
 	if [ $os = windows ]; then
 		unzip -q -o "$work/$archive" -d "$work/bin" || fail "cannot unpack $archive"
@@ -111,26 +121,54 @@ install_program() {
 	[ -f "$program" ] || fail "$archive has no program espalier"
 	printf '%s\n' "$program" >"$work/program"
 	"$program" version || fail "the program of release $version does not run"
+	[ -n "${ESPALIER_VERSION:-}" ] ||
+		problem notice "espalier $version is installed, the latest release, because no version is set: set the version to $version to pin it"
 }
 
-# fetch_base makes sure that the merge base is in the clone, which is often shallow. It prints the
-# commit.
-fetch_base() {
-	base=${ESPALIER_BASE:-}
-	case $base in
-	'' | -*) return 1 ;;
-	esac
-	if ! commit=$(git rev-parse --verify --quiet "$base^{commit}"); then
-		if git fetch --quiet --no-tags origin "+refs/heads/$base:refs/remotes/origin/$base" >&2 2>/dev/null; then
-			commit=$(git rev-parse --verify --quiet "refs/remotes/origin/$base^{commit}")
-		elif git fetch --quiet --no-tags origin "$base" >&2 2>/dev/null; then
-			commit=$(git rev-parse --verify --quiet 'FETCH_HEAD^{commit}')
-		else
-			return 1
-		fi
+fetch() { GIT_TERMINAL_PROMPT=0 git fetch --quiet --no-tags "$@" >/dev/null 2>&1; }
+
+is_shallow() { [ "$(git rev-parse --is-shallow-repository)" = true ]; }
+
+# commit_of REVISION prints a commit if it is in the clone.
+commit_of() { git rev-parse --verify --quiet "$1^{commit}"; }
+
+# fetched_commit COMMIT prints a commit, and fetches it if it is not in the clone.
+fetched_commit() {
+	[ -n "$1" ] || return 1
+	commit_of "$1" || { fetch origin "$1" && commit_of FETCH_HEAD; }
+}
+
+# fetched_branch NAME prints the commit of a branch of origin: the present one if it can be fetched.
+fetched_branch() {
+	[ -n "$1" ] || return 1
+	fetch origin "+refs/heads/$1:refs/remotes/origin/$1"
+	commit_of "refs/remotes/origin/$1"
+}
+
+# merge_parent prints the first parent of HEAD if HEAD merges the pull request into it, as CI
+# systems do. The commit of the base branch in the event is often older: the changes after it are
+# not those of the pull request.
+merge_parent() {
+	[ -n "${ESPALIER_HEAD_SHA:-}" ] || return 1
+	# In a shallow clone, HEAD^1 does not exist, but the commit names its parents.
+	parents=$(git cat-file commit HEAD 2>/dev/null | sed -n '/^$/q; s/^parent //p' | tr '\n' ' ')
+	[ "${parents#* }" = "$ESPALIER_HEAD_SHA " ] || return 1
+	if is_shallow && ! commit_of HEAD^1 >/dev/null; then
+		fetch --depth=2 origin "$(git rev-parse HEAD)"
 	fi
-	if ! git merge-base "$commit" HEAD >/dev/null 2>&1 && [ "$(git rev-parse --is-shallow-repository)" = true ]; then
-		git fetch --quiet --no-tags --unshallow origin >&2
+	fetched_commit "${parents%% *}"
+}
+
+# find_base prints the commit of the base. It makes sure that the merge base is in the clone, which
+# is often shallow.
+find_base() {
+	case ${ESPALIER_BASE:-} in
+	-*) return 1 ;;
+	'') commit=$(merge_parent || fetched_branch "${ESPALIER_BASE_BRANCH:-}" || fetched_commit "${ESPALIER_BASE_SHA:-}") || return 1 ;;
+	*) commit=$(commit_of "$ESPALIER_BASE" || fetched_branch "$ESPALIER_BASE" || fetched_commit "$ESPALIER_BASE") || return 1 ;;
+	esac
+	if ! git merge-base "$commit" HEAD >/dev/null 2>&1 && is_shallow; then
+		fetch --unshallow origin
 	fi
 	printf '%s\n' "$commit"
 }
@@ -159,28 +197,59 @@ relocate() {
 	fi
 }
 
+# cannot COMMAND TEXT reports a command that could not be run.
+cannot() {
+	problem error "$2"
+	{
+		printf '### %s\n\nThe command could not be run:\n\n' "$1"
+		printf '%s\n' "$2" | tr '\r' '\n' | sed 's/^/    /'
+		echo
+	} >>"$reports/summary.md"
+	code=2
+}
+
+# show_errors FILE prints the standard error of a command. It may contain names of files and other
+# untrusted text, and GitHub runs commands in logs: after :: at the start of a line, and after ##[.
+show_errors() {
+	if [ "${ESPALIER_FORMAT:-text}" = github ]; then
+		tr '\r' '\n' <"$1" | sed '/^espalier: /!s/^/espalier: /; s/##\[/# #[/g' >&2
+	else
+		cat "$1" >&2
+	fi
+}
+
 run_commands() {
-	program=$(cat "$work/program") || fail "espalier is not installed"
 	rm -rf "$reports"
 	mkdir -p "$reports/raw" || exit 2
-	cd "${ESPALIER_DIRECTORY:-.}" || fail "the directory ${ESPALIER_DIRECTORY:-.} does not exist"
-	prefix=$(git rev-parse --show-prefix 2>/dev/null)
-	commands=$(printf '%s' "${ESPALIER_COMMANDS:-review}" | tr ',\n\t' '   ')
-	code=0 errors=0 warnings=0 infos=0 base=''
 	: >"$reports/summary.md"
+	code=0 errors=0 warnings=0 infos=0 base=''
+	commands=$(printf '%s' "${ESPALIER_COMMANDS:-review}" | tr ',\n\t' '   ')
+	program=$(cat "$work/program") || fail "espalier is not installed"
+	if ! cd "${ESPALIER_DIRECTORY:-.}" 2>/dev/null; then
+		cannot espalier "the directory ${ESPALIER_DIRECTORY:-.} does not exist"
+		commands=''
+	fi
+	prefix=$(git rev-parse --show-prefix 2>/dev/null)
 	for command in $commands; do
 		set -- "$command"
 		case $command in
 		lint | validate | test) ;;
 		diff | review)
-			if [ -z "${ESPALIER_BASE:-}" ]; then
+			if [ -z "${ESPALIER_BASE:-}${ESPALIER_BASE_BRANCH:-}${ESPALIER_BASE_SHA:-}" ]; then
 				problem notice "$command is skipped: it compares with a base, and this run is not for a pull request or merge request"
 				continue
 			fi
-			[ -n "$base" ] || base=$(fetch_base) || fail "cannot find the base \"$ESPALIER_BASE\" in the repository: set fetch-depth: 0 of actions/checkout, or GIT_DEPTH: 0 of GitLab"
+			[ -n "$base" ] || base=$(find_base) || base=none
+			if [ "$base" = none ]; then
+				cannot "espalier $command" "cannot find the base \"${ESPALIER_BASE:-${ESPALIER_BASE_BRANCH:-$ESPALIER_BASE_SHA}}\" in the repository: set fetch-depth: 0 of actions/checkout, or GIT_DEPTH: 0 of GitLab"
+				continue
+			fi
 			set -- "$@" "--base=$base"
 			;;
-		*) fail "unknown command \"$command\": it must be lint, validate, test, diff or review" ;;
+		*)
+			cannot espalier "unknown command \"$command\": it must be lint, validate, test, diff or review"
+			continue
+			;;
 		esac
 		[ -z "${ESPALIER_FAIL_ON:-}" ] || set -- "$@" "--fail-on=$ESPALIER_FAIL_ON"
 		set -- "$@" -o "${ESPALIER_FORMAT:-text}" -o "json=$reports/raw/$command.json" -o "markdown=$reports/raw/$command.md" \
@@ -200,20 +269,17 @@ run_commands() {
 		"$program" "$@" >"$reports/raw/$command.log" 2>"$reports/raw/$command.err"
 		result=$?
 		relocate annotations <"$reports/raw/$command.log"
-		cat "$reports/raw/$command.err" >&2
+		show_errors "$reports/raw/$command.err"
 		[ $result -le $code ] || code=$result
 		if [ -s "$reports/raw/$command.md" ]; then
 			cat "$reports/raw/$command.md" >>"$reports/summary.md"
 			echo >>"$reports/summary.md"
 		else # wrong flags: there is no report
-			problem error "$(cat "$reports/raw/$command.err")"
-			{
-				printf '### espalier %s\n\nThe command failed with exit code %s:\n\n' "$command" "$result"
-				sed 's/^/    /' "$reports/raw/$command.err"
-				echo
-			} >>"$reports/summary.md"
+			cannot "espalier $command" "$(cat "$reports/raw/$command.err")"
 		fi
-		[ ! -s "$reports/raw/$command.sarif" ] || relocate sarif <"$reports/raw/$command.sarif" >"$reports/$command.sarif"
+		# Code scanning rejects runs of the same tool with the same ID.
+		[ ! -s "$reports/raw/$command.sarif" ] || relocate sarif <"$reports/raw/$command.sarif" |
+			sed '1s|"automationDetails":{"id":"espalier/|"automationDetails":{"id":"'"$id"'/|' >"$reports/$command.sarif"
 		summary=$(sed -n '$s/.*"summary"://p' "$reports/raw/$command.json" 2>/dev/null)
 		errors=$((errors + $(count errors "$summary")))
 		warnings=$((warnings + $(count warnings "$summary")))
@@ -262,64 +328,102 @@ json_string() {
 	END { printf "\"" }'
 }
 
-# find_comment prints the id of the object in a JSON list whose body starts with the marker, and
-# the number of objects, as in "17 3" or " 3".
-find_comment() {
-	awk -v marker="$marker" 'BEGIN { RS = "\"" }
+# json_values prints the strings, numbers and literals of a JSON document, each with its path, as in
+# /0/user/login, a tab, and octocat. Strings are as they are in the document, with escapes.
+json_values() {
+	awk '
+	function print_value(text) {
+		path = ""
+		for (j = 1; j <= depth; j++) path = path "/" name[j]
+		print path "\t" text
+	}
+	BEGIN { RS = "\"" } # Records are strings and what is between them.
 	inside {
 		text = text $0
 		if (match($0, /\\+$/) && RLENGTH % 2) { text = text "\""; next }
 		inside = 0
-		if (value) {
-			gsub(/\\u003c/, "<", text); gsub(/\\u003e/, ">", text)
-			if (depth == 2 && key == "body" && index(text, marker) == 1) found = 1
-			key = ""
-		} else key = text
+		if (list[depth] || colon) print_value(text)
+		else name[depth] = text
 		next
 	}
 	{
-		value = ($0 ~ /^[ \t\r\n]*:[ \t\r\n]*$/)
-		if (depth == 2 && key == "id" && match($0, /^[ \t\r\n]*:[ \t\r\n]*[0-9]+/)) {
-			id = substr($0, 1, RLENGTH); gsub(/[^0-9]/, "", id)
-		}
 		n = split($0, chars, "")
 		for (i = 1; i <= n; i++) {
-			if (chars[i] == "[" || chars[i] == "{") { depth++; if (depth == 2) { objects++; id = ""; found = 0 } }
-			if (chars[i] == "]" || chars[i] == "}") { if (depth == 2 && found && result == "") result = id; depth-- }
+			c = chars[i]
+			if (c ~ /[],}]/ && literal != "") { print_value(literal); literal = "" }
+			if (c == "[" || c == "{") { list[++depth] = (c == "["); name[depth] = list[depth] ? 0 : ""; colon = 0 }
+			else if (c == "]" || c == "}") depth--
+			else if (c == ",") { if (list[depth]) name[depth]++; colon = 0 }
+			else if (c == ":") colon = 1
+			else if (c !~ /[ \t\r\n]/) literal = literal c
 		}
-		if (!value) key = ""
 		text = ""; inside = 1
-	}
-	END { print result, objects + 0 }'
+	}'
 }
 
-# api METHOD URL [ARGUMENT...] sends a request; the response is in $work/response. The token is
-# not an argument, because other processes can see these.
+# response_value PATH prints a value of the response.
+response_value() { json_values <"$work/response" | awk -F '\t' -v path="$1" '$1 == path { print $2 }'; }
+
+# find_comment AUTHOR prints the id of the first comment in the response that starts with the marker
+# and is from this author, and the number of comments, as in "17 3" or " 3". Others can write
+# the marker, too.
+find_comment() {
+	json_values <"$work/response" | AUTHOR=$1 awk -F '\t' -v marker="$marker" '
+	{ split($1, path, "/"); i = path[2]; if (i + 1 > comments) comments = i + 1 }
+	$1 == "/" i "/id" { id[i] = $2 }
+	$1 == "/" i "/user/login" || $1 == "/" i "/author/username" { author[i] = $2 }
+	$1 == "/" i "/body" { gsub(/\\u003c/, "<", $2); gsub(/\\u003e/, ">", $2); found[i] = (index($2, marker) == 1) }
+	END {
+		for (i = 0; i < comments; i++) if (found[i] && author[i] == ENVIRON["AUTHOR"]) { result = id[i]; break }
+		print result, comments + 0
+	}'
+}
+
+# api METHOD URL [ARGUMENT...] sends a request. The response is in $work/response, and its code in
+# status. The token is not an argument, because other processes can see these.
 api() {
 	method=$1 url=$2
 	shift 2
-	printf 'header = "%s"\n' "$authorization" |
-		curl --config - --silent --show-error --fail-with-body --max-time 60 --request "$method" --output "$work/response" "$@" "$url" 2>"$work/curl.log"
+	status=$(printf 'header = "%s"\n' "$authorization" |
+		curl --config - --silent --show-error --fail-with-body --max-time 60 --request "$method" --output "$work/response" --write-out '%{http_code}' "$@" "$url" 2>"$work/curl.log")
+}
+
+# comment_author prints the name of the author of comments with this token.
+comment_author() {
+	if [ $update = PUT ]; then
+		api GET "$CI_API_V4_URL/user" && response_value /username
+	elif api GET "$GITHUB_API_URL/user"; then
+		response_value /login
+	else # The token belongs to an app, such as that of workflows.
+		name=$(api POST "${GITHUB_GRAPHQL_URL:-$GITHUB_API_URL/graphql}" --data '{"query":"{viewer{login}}"}' && response_value /data/viewer/login)
+		name=${name:-github-actions}
+		printf '%s[bot]\n' "${name%\[bot\]}"
+	fi
 }
 
 # comment creates the comment, or updates the one of an earlier run.
 comment() {
 	[ -s "$reports/outputs" ] || exit 0 # nothing was run
-	id=$(printf '%s' "${ESPALIER_COMMENT_ID:-espalier}" | tr -c 'A-Za-z0-9_.-' -)
 	marker="<!-- espalier: $id -->"
 	if [ -n "${CI_MERGE_REQUEST_IID:-}" ]; then
 		comments=$CI_API_V4_URL/projects/$CI_MERGE_REQUEST_PROJECT_ID/merge_requests/$CI_MERGE_REQUEST_IID/notes
-		authorization="PRIVATE-TOKEN: ${ESPALIER_TOKEN:-}"
+		comment=$comments
+		authorization="PRIVATE-TOKEN: $token"
 		update=PUT
 	elif [ -n "${ESPALIER_PULL_REQUEST:-}" ]; then
 		comments=$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/issues/$ESPALIER_PULL_REQUEST/comments
-		authorization="Authorization: Bearer ${ESPALIER_TOKEN:-}"
+		comment=$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/issues/comments
+		authorization="Authorization: Bearer $token"
 		update=PATCH
 	else
 		exit 0
 	fi
-	if [ -z "${ESPALIER_TOKEN:-}" ]; then
+	if [ -z "$token" ]; then
 		problem warning 'cannot comment: there is no token'
+		exit 0
+	fi
+	if ! author=$(comment_author) || [ -z "$author" ]; then
+		problem warning "cannot read the user of the token: $(cat "$work/curl.log")"
 		exit 0
 	fi
 	existing=''
@@ -329,7 +433,7 @@ comment() {
 			problem warning "cannot read the comments: $(cat "$work/curl.log")"
 			exit 0
 		fi
-		found=$(find_comment <"$work/response")
+		found=$(find_comment "$author")
 		existing=${found% *}
 		if [ -n "$existing" ] || [ "${found#* }" -lt 100 ]; then break; fi
 		page=$((page + 1))
@@ -343,12 +447,17 @@ comment() {
 		printf '}'
 	} >"$work/comment.json"
 	set -- --header 'Content-Type: application/json' --data-binary "@$work/comment.json"
-	if [ -z "$existing" ]; then
-		api POST "$comments" "$@" || problem warning "cannot comment: $(cat "$work/curl.log")"
-		return 0
+	if [ -n "$existing" ]; then
+		api $update "$comment/$existing" "$@" && return 0
+		case $status in
+		403 | 404) ;; # It is deleted, or someone else's.
+		*)
+			problem warning "cannot update the comment: $(cat "$work/curl.log")"
+			return 0
+			;;
+		esac
 	fi
-	[ $update = PUT ] || comments=$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/issues/comments
-	api $update "$comments/$existing" "$@" || problem warning "cannot update the comment: $(cat "$work/curl.log")"
+	api POST "$comments" "$@" || problem warning "cannot comment: $(cat "$work/curl.log")"
 	return 0
 }
 
@@ -356,6 +465,9 @@ case ${1:-} in
 install) install_program ;;
 run) run_commands ;;
 comment) comment ;;
-finish) exit "$(recorded exit-code)" ;;
+finish)
+	code=$(recorded exit-code)
+	exit "${code:-2}"
+	;;
 *) fail 'usage: ci.sh install | run | comment | finish' ;;
 esac

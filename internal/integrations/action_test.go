@@ -41,6 +41,8 @@ type step struct {
 	Run   string            `json:"run"`
 	Env   map[string]string `json:"env"`
 	With  map[string]string `json:"with"`
+
+	ContinueOnError bool `json:"continue-on-error"`
 }
 
 func readAction(t *testing.T) *actionFile {
@@ -97,7 +99,8 @@ func (r *run) evaluate(t *testing.T, e string) string {
 	return value
 }
 
-// runAction runs all steps of the action in their order, until one fails.
+// runAction runs all steps of the action in their order, until one fails. The steps that use other
+// actions succeed, unless the context has "upload": "fails".
 func runAction(t *testing.T, p *project, r *remote, inputs, context map[string]string) *run {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -107,7 +110,8 @@ func runAction(t *testing.T, p *project, r *remote, inputs, context map[string]s
 	a := readAction(t)
 	result := &run{outputs: map[string]string{}, context: map[string]string{
 		"github.token": token, "github.action_path": root, "github.action_repository": strings.TrimPrefix(action, "/"), "github.action_ref": "v1.2.3",
-		"github.event.pull_request.base.sha": p.base, "github.event.pull_request.number": "5",
+		"github.event.pull_request.base.sha": p.base, "github.event.pull_request.base.ref": baseBranch,
+		"github.event.pull_request.head.sha": p.head, "github.event.pull_request.number": "5",
 	}}
 	maps.Copy(result.context, context)
 	for name, input := range a.Inputs {
@@ -131,6 +135,10 @@ func runAction(t *testing.T, p *project, r *remote, inputs, context map[string]s
 		}
 		if s.Uses != "" {
 			result.uses = append(result.uses, s)
+			if context["upload"] == "fails" && !s.ContinueOnError {
+				result.failed = true
+				break
+			}
 			continue
 		}
 		if s.Shell != "bash" || expression.MatchString(s.Run) {
@@ -178,7 +186,7 @@ func testAction(t *testing.T, archive []byte) {
 		t.Parallel()
 		p, r := newProject(t, ""), newRemote(t, archive)
 		for i := range 120 { // the comment of the action is on the second page
-			r.comments = append(r.comments, comment{ID: i + 1, Body: "I saw \"<!-- espalier: espalier -->\" \\ here"})
+			r.comments = append(r.comments, comment{ID: i + 1, Author: bot, Body: "I saw \"<!-- espalier: espalier -->\" \\ here"})
 		}
 		got := runAction(t, p, r, map[string]string{"sarif": "true"}, nil)
 		contains(t, got.summary, "### espalier review", "stored objects may become invalid: maximum none → 5")
@@ -186,7 +194,7 @@ func testAction(t *testing.T, archive []byte) {
 		if !got.failed || got.outputs["exit-code"] != "1" || got.outputs["errors"] != "1" || got.outputs["warnings"] != "0" {
 			t.Errorf("failed: %v, outputs %v\n%s", got.failed, got.outputs, got.log)
 		}
-		if len(got.uses) != 1 || !regexp.MustCompile(`^github/codeql-action/upload-sarif@v[\d.]+$`).MatchString(got.uses[0].Uses) || got.uses[0].With["sarif_file"] != got.outputs["sarif"] {
+		if len(got.uses) != 1 || !strings.HasPrefix(got.uses[0].Uses, "github/codeql-action/upload-sarif@") || got.uses[0].With["sarif_file"] != got.outputs["sarif"] {
 			t.Fatalf("%+v", got.uses)
 		}
 		if uris := sarifPaths(t, filepath.Join(got.outputs["sarif"], "review.sarif")); !slices.Contains(uris, crdName) {
@@ -215,7 +223,7 @@ func testAction(t *testing.T, archive []byte) {
 		t.Parallel()
 		p, r := newProject(t, "a & b"), newRemote(t, archive)
 		got := runAction(t, p, r, map[string]string{"commands": "lint, diff", "working-directory": "a & b", "paths": "crds\n", "flags": "--semantics=kubernetes\n--exclude=*.json",
-			"fail-on": "never", "version": "1.2.3", "comment": "false"}, map[string]string{"github.action_ref": "main"})
+			"fail-on": "never", "version": "1.2.3", "comment": "false", "comment-id": "a|b"}, map[string]string{"github.action_ref": "main"})
 		contains(t, got.log, "::error file=a & b/crds/it's a")
 		contains(t, got.summary, "### espalier lint", "### espalier diff", "semantics: kubernetes")
 		if got.failed || got.outputs["exit-code"] != "0" || got.outputs["errors"] != "1" || len(r.requests) != 0 {
@@ -224,6 +232,26 @@ func testAction(t *testing.T, archive []byte) {
 		if uris := sarifPaths(t, filepath.Join(got.outputs["sarif"], "diff.sarif")); !slices.Contains(uris, "a & b/"+crdName) {
 			t.Errorf("SARIF has the paths %q", uris)
 		}
+		// Code scanning rejects runs with the same ID.
+		for _, command := range []string{"lint", "diff"} {
+			if text, err := os.ReadFile(filepath.Join(got.outputs["sarif"], command+".sarif")); err != nil || strings.Count(string(text), `"automationDetails":{"id":"a-b/`+command+`/"}`) != 1 {
+				t.Errorf("%s: %v\n%.300s", command, err, text)
+			}
+		}
+	})
+	t.Run("upload fails", func(t *testing.T) {
+		t.Parallel()
+		p, r := newProject(t, ""), newRemote(t, archive)
+		got := runAction(t, p, r, map[string]string{"sarif": "true"}, map[string]string{"upload": "fails"})
+		if !got.failed || len(got.uses) != 1 || len(r.comments) != 1 {
+			t.Errorf("failed: %v, %d comments\n%s", got.failed, len(r.comments), got.log)
+		}
+		// Another use in the same job leaves the reports of the first.
+		again := runAction(t, p, r, map[string]string{"commands": "lint", "paths": "crds"}, nil)
+		first, err := os.ReadFile(got.outputs["summary"])
+		if err != nil || !strings.Contains(string(first), "### espalier review") || again.outputs["summary"] == got.outputs["summary"] {
+			t.Errorf("the summary of the first use is %s (%v)", first, err)
+		}
 	})
 	t.Run("nothing", func(t *testing.T) {
 		t.Parallel()
@@ -231,8 +259,9 @@ func testAction(t *testing.T, archive []byte) {
 		git(t, p.dir, "fetch", "-q", "origin", p.base)
 		git(t, p.dir, "checkout", "-q", p.base)
 		// Not for a pull request, and the ref of the action is no release.
-		got := runAction(t, p, r, map[string]string{"commands": "review validate", "paths": "crds"}, map[string]string{"github.event.pull_request.base.sha": "", "github.event.pull_request.number": "", "github.action_ref": "main"})
-		contains(t, got.log, "::notice title=espalier::review is skipped", "espalier")
+		got := runAction(t, p, r, map[string]string{"commands": "review validate", "paths": "crds"}, map[string]string{"github.event.pull_request.base.sha": "", "github.event.pull_request.base.ref": "",
+			"github.event.pull_request.head.sha": "", "github.event.pull_request.number": "", "github.action_ref": "main"})
+		contains(t, got.log, "::notice title=espalier::review is skipped", "::notice title=espalier::espalier v1.2.3 is installed, the latest release", "set the version to v1.2.3 to pin it")
 		if got.failed || got.outputs["exit-code"] != "0" || len(r.requests) != 0 {
 			t.Errorf("failed: %v, outputs %v, requests %q\n%s", got.failed, got.outputs, r.requests, got.log)
 		}
@@ -260,21 +289,22 @@ func testAction(t *testing.T, archive []byte) {
 		inputs  map[string]string
 		context map[string]string
 		want    string
+		ran     bool // the comment is updated, and the exit code is 2
 	}{
 		"wrong checksum": {change: func(r *remote) {
 			r.files[action+"/releases/download/v1.2.3/"+archiveName("v1.2.3")] = []byte("another archive")
-		}, want: "it is damaged or was replaced"},
+		}, want: ": it is damaged"},
 		"not listed": {change: func(r *remote) {
 			r.files[action+"/releases/download/v1.2.3/checksums.txt"] = []byte("0  other\n")
 		}, want: "checksums.txt of release v1.2.3 does not list " + archiveName("v1.2.3")},
 		"no release":     {inputs: map[string]string{"version": "v9.9.9"}, want: "cannot download release v9.9.9"},
 		"no latest":      {change: func(r *remote) { r.latest = "" }, inputs: map[string]string{"version": "latest"}, want: "there is no latest release"},
 		"no version":     {inputs: map[string]string{"version": "../v1"}, want: `the version "../v1" is not a version such as v1.2.3`},
-		"no command":     {inputs: map[string]string{"commands": "serve"}, want: `unknown command "serve"`},
-		"no directory":   {inputs: map[string]string{"working-directory": "$(touch HACKED)"}, want: "the directory $(touch HACKED) does not exist"},
-		"no base":        {inputs: map[string]string{"base": "no`touch${IFS}HACKED`branch"}, want: "set fetch-depth: 0 of actions/checkout"},
-		"base is a flag": {inputs: map[string]string{"base": "--upload-pack=touch HACKED"}, want: "cannot find the base"},
-		"wrong flag":     {inputs: map[string]string{"flags": "--unheard;touch HACKED"}, want: "unknown flag: --unheard;touch HACKED"},
+		"no command":     {inputs: map[string]string{"commands": "serve"}, want: `unknown command "serve"`, ran: true},
+		"no directory":   {inputs: map[string]string{"working-directory": "$(touch HACKED)"}, want: "the directory $(touch HACKED) does not exist", ran: true},
+		"no base":        {inputs: map[string]string{"base": "no`touch${IFS}HACKED`branch"}, want: "set fetch-depth: 0 of actions/checkout", ran: true},
+		"base is a flag": {inputs: map[string]string{"base": "--upload-pack=touch HACKED"}, want: "cannot find the base", ran: true},
+		"wrong flag":     {inputs: map[string]string{"flags": "--unheard;touch HACKED"}, want: "unknown flag: --unheard;touch HACKED", ran: true},
 		"path is a flag": {inputs: map[string]string{"commands": "validate", "paths": "--kubeconfig=x"}, want: "--kubeconfig=x"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -283,19 +313,88 @@ func testAction(t *testing.T, archive []byte) {
 			if tt.change != nil {
 				tt.change(r)
 			}
+			r.comments = []comment{{ID: 3, Author: bot, Body: "<!-- espalier: espalier -->\nan older run"}}
 			got := runAction(t, p, r, tt.inputs, tt.context)
 			contains(t, got.log, tt.want)
+			if tt.ran {
+				contains(t, got.summary, tt.want)
+				contains(t, r.comments[0].Body, tt.want)
+				if got.outputs["exit-code"] != "2" || strings.Contains(r.comments[0].Body, "older") {
+					t.Errorf("outputs %v, comment %s", got.outputs, r.comments[0].Body)
+				}
+			}
 			if !got.failed {
 				t.Errorf("the action succeeds:\n%s", got.log)
 			}
 		})
 	}
-	t.Run("base branch", func(t *testing.T) {
+	t.Run("some commands", func(t *testing.T) {
 		t.Parallel()
 		p, r := newProject(t, ""), newRemote(t, archive)
-		got := runAction(t, p, r, map[string]string{"base": "release/$(touch${IFS}HACKED);x"}, nil)
-		contains(t, got.summary, "maximum none → 5")
+		got := runAction(t, p, r, map[string]string{"commands": "serve review"}, nil)
+		contains(t, got.summary, `unknown command "serve"`, "maximum none → 5")
+		if got.outputs["exit-code"] != "2" || got.outputs["errors"] != "1" {
+			t.Errorf("outputs %v", got.outputs)
+		}
 	})
+	t.Run("version", func(t *testing.T) {
+		t.Parallel()
+		testVersion(t, archive)
+	})
+	t.Run("workflow commands", func(t *testing.T) {
+		t.Parallel()
+		p, r := newProject(t, ""), newRemote(t, packProgram(t, []byte(`#!/bin/sh
+			[ "$1" != version ] || exit 0
+			printf 'espalier: cannot read a\n::stop-commands::x\n  ::add-mask::b\r::debug::c ##[add-mask]d\n' >&2
+			exit 2
+		`)))
+		got := runAction(t, p, r, nil, nil)
+		contains(t, got.log, "espalier: cannot read a\nespalier: ::stop-commands::x\n")
+		for line := range strings.FieldsFuncSeq(got.log, func(c rune) bool { return c == '\n' || c == '\r' }) {
+			line = strings.TrimSpace(line)
+			if !strings.HasPrefix(line, "::error title=espalier::") && (strings.HasPrefix(line, "::") || strings.Contains(line, "##[")) {
+				t.Errorf("the runner would run %q", line)
+			}
+		}
+	})
+}
+
+// testVersion checks which version is installed if the input version is empty.
+func testVersion(t *testing.T, archive []byte) {
+	const notice = "because no version is set"
+	for _, tt := range []struct {
+		ref, file, latest string
+		want              string // in the log
+	}{
+		{ref: "v1.2.3", file: "v8.8.8", latest: "v9.9.9"},
+		{ref: "v1", file: "v1.2.3\n", latest: "v9.9.9"},
+		{ref: "v1.2", file: "v1.2.3", latest: "v9.9.9"},
+		{ref: "v1.2.3/../x", file: "v1.2.3", latest: "v9.9.9"},
+		{ref: "v1", latest: "v1.2.3", want: notice},
+		{ref: "0123456789012345678901234567890123456789", latest: "v1.2.3", want: notice},
+		{ref: "main", file: "next", latest: "v1.2.3", want: `the version "next" is not a version such as v1.2.3`},
+	} {
+		p, r := newProject(t, ""), newRemote(t, archive)
+		r.latest = tt.latest
+		tree := filepath.Join(p.temp, "tree")
+		for _, name := range []string{"ci.sh", "github/run.sh"} {
+			text, err := os.ReadFile(filepath.Join("../../integrations", name))
+			name = filepath.Join(tree, "integrations", name)
+			if err = errors.Join(err, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, text, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tt.file != "" {
+			if err := os.WriteFile(filepath.Join(tree, "integrations/version"), []byte(tt.file), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := runAction(t, p, r, map[string]string{"commands": "lint", "paths": "crds", "comment": "false"}, map[string]string{"github.action_path": tree, "github.action_ref": tt.ref})
+		contains(t, got.log, tt.want)
+		if got.failed != (tt.file == "next") || strings.Contains(got.log, notice) != (tt.want == notice) {
+			t.Errorf("%+v: failed: %v\n%s", tt, got.failed, got.log)
+		}
+	}
 }
 
 // sarifPaths returns the paths of the results in a SARIF file.

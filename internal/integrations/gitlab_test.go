@@ -72,7 +72,7 @@ func runJob(t *testing.T, p *project, r *remote, variables map[string]string) (s
 	t.Helper()
 	j := readTemplate(t)
 	env := map[string]string{"CI_PROJECT_DIR": p.dir, "CI_JOB_URL": r.URL + "/job/1", "CI_API_V4_URL": r.URL + "/api", "CI_MERGE_REQUEST_IID": "5",
-		"CI_MERGE_REQUEST_PROJECT_ID": "7", "CI_MERGE_REQUEST_DIFF_BASE_SHA": p.base}
+		"CI_MERGE_REQUEST_PROJECT_ID": "7", "CI_MERGE_REQUEST_DIFF_BASE_SHA": p.base, "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": baseBranch}
 	for name, value := range j.Variables {
 		env[name] = value
 	}
@@ -97,6 +97,7 @@ func testGitLab(t *testing.T, archive []byte) {
 	t.Run("review", func(t *testing.T) {
 		t.Parallel()
 		p, r := newProject(t, ""), newRemote(t, archive)
+		r.user = "project_7_bot"
 		out, code := runJob(t, p, r, nil)
 		contains(t, out, "error: v1: spec.replicas: stored objects may become invalid: maximum none → 5")
 		if code != 1 || len(r.comments) != 1 || !strings.HasPrefix(r.comments[0].Body, "<!-- espalier: espalier -->\n### espalier review\n") {
@@ -145,10 +146,28 @@ func testGitLab(t *testing.T, archive []byte) {
 		p, r := newProject(t, ""), newRemote(t, archive)
 		r.broken = true
 		out, code := runJob(t, p, r, nil)
-		contains(t, out, "espalier: warning: cannot read the comments")
+		contains(t, out, "espalier: warning: cannot read the user of the token: ", "500")
 		if code != 1 {
 			t.Errorf("exit code %d\n%s", code, out)
 		}
+	})
+	t.Run("no base", func(t *testing.T) {
+		t.Parallel()
+		p, r := newProject(t, ""), newRemote(t, archive)
+		r.user = "project_7_bot"
+		r.comments = []comment{{ID: 3, Author: r.user, Body: "<!-- espalier: espalier -->\nan older run"}}
+		out, code := runJob(t, p, r, map[string]string{"ESPALIER_BASE": "unheard"})
+		contains(t, r.comments[0].Body, `cannot find the base "unheard"`)
+		if code != 2 || len(r.comments) != 1 {
+			t.Errorf("exit code %d\n%s", code, out)
+		}
+	})
+	t.Run("token", func(t *testing.T) {
+		t.Parallel()
+		// The program does not get the token: runJob fails if the log has it.
+		p, r := newProject(t, ""), newRemote(t, packProgram(t, []byte("#!/bin/sh\necho \"$1:\"\nenv\n")))
+		out, _ := runJob(t, p, r, map[string]string{"token": "x"})
+		contains(t, out, "version:\n", "review:\n", "CI_MERGE_REQUEST_IID=5")
 	})
 	t.Run("no release", func(t *testing.T) {
 		t.Parallel()

@@ -3,6 +3,7 @@ package integrations
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/json"
@@ -43,10 +44,16 @@ func buildProgram(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return packProgram(t, text)
+}
+
+// packProgram returns the release archive of a program.
+func packProgram(t *testing.T, text []byte) []byte {
+	t.Helper()
 	var archive bytes.Buffer
 	compress, _ := gzip.NewWriterLevel(&archive, gzip.BestSpeed)
 	w := tar.NewWriter(compress)
-	err = w.WriteHeader(&tar.Header{Name: "espalier", Mode: 0o755, Size: int64(len(text))})
+	err := w.WriteHeader(&tar.Header{Name: "espalier", Mode: 0o755, Size: int64(len(text))})
 	if err == nil {
 		_, err = w.Write(text)
 	}
@@ -67,6 +74,9 @@ type remote struct {
 	files  map[string][]byte // by the path of the URL
 	latest string            // the version that /releases/latest redirects to
 	broken bool              // the API answers 500
+	user   string            // the user of the token; an app has none
+	viewer string            // the user of the token in the GraphQL API, if that may be used
+	denied int               // the status of updates, if they are denied
 
 	mu       sync.Mutex
 	comments []comment
@@ -74,9 +84,13 @@ type remote struct {
 }
 
 type comment struct {
-	ID   int    `json:"id"`
-	Body string `json:"body"`
+	ID     int    `json:"id"`
+	Body   string `json:"body"`
+	Author string `json:"-"`
 }
+
+// bot is the author of comments with the token of a workflow.
+const bot = "github-actions[bot]"
 
 const (
 	action = "/acme/espalier"
@@ -117,6 +131,10 @@ func (r *remote) serve(w http.ResponseWriter, q *http.Request) {
 		http.Error(w, "the API is down", http.StatusInternalServerError)
 		return
 	}
+	if path == "/user" || path == "/graphql" {
+		r.answerUser(w, path, q.Body)
+		return
+	}
 	list, id := path, 0
 	for _, of := range []string{"/repos/acme/site/issues/comments/", "/projects/7/merge_requests/5/notes/"} {
 		if rest, ok := strings.CutPrefix(path, of); ok {
@@ -140,10 +158,17 @@ func (r *remote) serve(w http.ResponseWriter, q *http.Request) {
 			http.Error(w, fmt.Sprint(err), http.StatusBadRequest)
 			return
 		}
-		body.ID = 1000 + len(r.comments)
+		body.ID, body.Author = 1000+len(r.comments), cmp.Or(r.user, r.viewer, bot)
+		if r.user == "" && !strings.HasSuffix(body.Author, "[bot]") {
+			body.Author += "[bot]"
+		}
 		r.comments = append(r.comments, body)
 		w.WriteHeader(http.StatusCreated)
 	case http.MethodPatch, http.MethodPut:
+		if r.denied != 0 {
+			http.Error(w, "denied", r.denied)
+			return
+		}
 		i := slices.IndexFunc(r.comments, func(c comment) bool { return c.ID == id })
 		if err := json.NewDecoder(q.Body).Decode(&body); err != nil || i < 0 {
 			http.Error(w, fmt.Sprint(err), http.StatusNotFound)
@@ -158,10 +183,25 @@ func (r *remote) serve(w http.ResponseWriter, q *http.Request) {
 func (*remote) list(w io.Writer, comments []comment) {
 	all := []any{}
 	for _, c := range comments {
-		all = append(all, map[string]any{"id": c.ID, "body": c.Body, "user": map[string]any{"id": 4, "body": "<!-- espalier: espalier -->", "login": `a"b\`},
-			"reactions": []any{map[string]any{"id": 9}}})
+		user := map[string]any{"id": 4, "name": `a"b\`, "body": "<!-- espalier: espalier -->", "login": c.Author, "username": c.Author}
+		all = append(all, map[string]any{"id": c.ID, "body": c.Body, "user": user, "author": user, "reactions": []any{map[string]any{"id": 9, "login": bot}, true, nil}})
 	}
-	_ = json.NewEncoder(w).Encode(all)
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	_ = e.Encode(all)
+}
+
+// answerUser answers who the user of the token is, as the APIs do.
+func (r *remote) answerUser(w http.ResponseWriter, path string, body io.Reader) {
+	query, _ := io.ReadAll(body)
+	switch {
+	case path == "/user" && r.user != "":
+		_ = json.NewEncoder(w).Encode(map[string]any{"plan": map[string]any{"login": "x"}, "login": r.user, "username": r.user, "id": 3})
+	case path == "/graphql" && r.viewer != "" && string(query) == `{"query":"{viewer{login}}"}`:
+		_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]any{"viewer": map[string]any{"login": r.viewer}}})
+	default:
+		http.Error(w, `{"message":"Resource not accessible by integration","login":"mallory"}`, http.StatusForbidden)
+	}
 }
 
 // project is a Git repository with a base branch and a branch of a pull request, and a clone of the
@@ -169,7 +209,12 @@ func (*remote) list(w io.Writer, comments []comment) {
 type project struct {
 	dir, base string // the clone, and the commit of the base
 	temp      string
+	origin    string
+	head      string // the commit of the pull request
 }
+
+// The branch that the pull request is for, and its own.
+const baseBranch, headBranch = "release/$(touch${IFS}HACKED);x", "feature/`touch${IFS}HACKED`&y"
 
 const crdName = "crds/it's a $(touch HACKED) `touch HACKED`;&|.yaml"
 
@@ -186,6 +231,14 @@ func TestCI(t *testing.T) {
 		t.Parallel()
 		testGitLab(t, archive)
 	})
+	t.Run("base", func(t *testing.T) {
+		t.Parallel()
+		testBase(t, archive)
+	})
+	t.Run("comments", func(t *testing.T) {
+		t.Parallel()
+		testComments(t, archive)
+	})
 }
 
 // newProject creates one whose pull request makes a CRD stricter, in files and branches with
@@ -193,7 +246,7 @@ func TestCI(t *testing.T) {
 func newProject(t *testing.T, below string) *project {
 	t.Helper()
 	origin := filepath.Join(t.TempDir(), "origin")
-	p := &project{dir: filepath.Join(t.TempDir(), "clone"), temp: t.TempDir()}
+	p := &project{dir: filepath.Join(t.TempDir(), "clone"), temp: t.TempDir(), origin: origin}
 	old, err := os.ReadFile("../../examples/crontab/crd.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -208,17 +261,17 @@ func newProject(t *testing.T, below string) *project {
 			t.Fatal(err)
 		}
 	}
-	const base, branch = "release/$(touch${IFS}HACKED);x", "feature/`touch${IFS}HACKED`&y"
 	write(crdName, old)
 	write(".espalier.yaml", []byte("semantics: kep\n"))
-	git(t, origin, "init", "-q", "-b", base)
+	git(t, origin, "init", "-q", "-b", baseBranch)
 	commit(t, origin, "base")
-	p.base = strings.TrimSpace(git(t, origin, "rev-parse", "HEAD"))
-	git(t, origin, "checkout", "-q", "-b", branch)
+	p.base = head(t, origin)
+	git(t, origin, "checkout", "-q", "-b", headBranch)
 	write(crdName, next)
 	commit(t, origin, "change")
+	p.head = head(t, origin)
 	git(t, origin, "config", "uploadpack.allowAnySHA1InWant", "true")
-	git(t, "", "clone", "-q", "--depth", "1", "--branch", branch, "file://"+origin, p.dir)
+	git(t, "", "clone", "-q", "--depth", "1", "--branch", headBranch, "file://"+origin, p.dir)
 	return p
 }
 
@@ -238,6 +291,12 @@ func commit(t *testing.T, dir, message string) {
 	t.Helper()
 	git(t, dir, "add", "-A")
 	git(t, dir, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-qm", message)
+}
+
+// head returns the commit that is checked out.
+func head(t *testing.T, dir string) string {
+	t.Helper()
+	return strings.TrimSpace(git(t, dir, "rev-parse", "HEAD"))
 }
 
 // notHacked fails if a name of a file or branch was run as a command.
