@@ -79,7 +79,7 @@ func (p program) build(ctx context.Context, o *buildOptions) (err error) {
 		return err
 	}
 	for _, step := range []func(context.Context) error{r.compile, r.document, r.archive, r.sboms, r.packages,
-		r.image, r.manifests, r.deploy, r.provenance, r.checksums, r.sign} {
+		r.image, r.manifests, r.deploy, r.publicKey, r.provenance, r.checksums, r.sign} {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

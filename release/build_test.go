@@ -38,7 +38,7 @@ func TestBuild(t *testing.T) {
 	for _, name := range []string{"espalier" + host, "espalier-cli" + host,
 		"espalier_1.2.3_windows_amd64.zip", "espalier-cli_1.2.3_windows_amd64.zip", checksumsFile,
 		"espalier" + host + ".cdx.json", "espalier_1.2.3_windows_amd64.zip.cdx.json", "espalier-chart-1.2.3.tgz", "espalier-kubernetes-1.2.3.yaml", "espalier.yaml",
-		"espalier.json", provenanceFile, envelopeFile, signatureFile} {
+		"espalier.json", provenanceFile, envelopeFile, signatureFile, publicKeyFile} {
 		if _, ok := got[name]; !ok {
 			t.Errorf("%s is missing in %v", name, slices.Sorted(maps.Keys(got)))
 		}
@@ -89,7 +89,7 @@ func TestBuild(t *testing.T) {
 	})
 	t.Run("provenance", func(t *testing.T) { checkProvenance(t, got, git(t, dir, "rev-parse", "HEAD")) })
 	t.Run("sbom", func(t *testing.T) { checkSBOM(t, got["espalier"+host+".cdx.json"]) })
-	t.Run("verify", func(t *testing.T) { checkVerify(t, out, key) })
+	t.Run("verify", func(t *testing.T) { checkVerify(t, out, key, git(t, dir, "rev-parse", "HEAD")) })
 	t.Run("tar.gz", func(t *testing.T) { checkTarGz(t, filepath.Join(out, "espalier"+host)) })
 	t.Run("zip", func(t *testing.T) { checkZip(t, filepath.Join(out, "espalier_1.2.3_windows_amd64.zip")) })
 }

@@ -12,6 +12,7 @@ set -uo pipefail
 version=${1:?usage: check.sh VERSION [PLATFORMS]}
 platforms=${2:-}
 number=${version#v}
+image=registry.example.com/espalier
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source=$PWD
 work=$(mktemp -d)
@@ -51,7 +52,7 @@ need_file() { [ -e "$1" ] || skip "${1##*/} is not part of this release"; }
 
 build() { # DIRECTORY
   "$work/release" build --source "$1" --version "$version" --output "$1/dist/$version" \
-    --key "$work/key.pem" ${platforms:+--platforms "$platforms"}
+    --key "$work/key.pem" --image "$image" ${platforms:+--platforms "$platforms"}
 }
 
 build_twice() {
@@ -70,12 +71,15 @@ build_twice() {
   diff -r "$dist" "$work/a/longer/path/two/dist/$version"
 }
 
+# signatures verifies the release as README.md describes it, with the public key in the release.
 signatures() {
-  "$work/release" verify --key "$work/key.pem" "$dist"
+  local fingerprint
+  "$work/release" verify --key "$dist/release.pub" --version "$version" "$dist" | tee "$work/verify.out"
   need openssl sha256sum
-  openssl pkey -in "$work/key.pem" -pubout -out "$work/key.pub"
+  fingerprint=$(openssl pkey -in "$work/key.pem" -pubout -outform DER | sha256sum)
+  grep -qx "${fingerprint%% *}" "$work/verify.out"
   cd "$dist"
-  openssl pkeyutl -verify -pubin -inkey "$work/key.pub" -rawin -in checksums.txt -sigfile checksums.txt.sig
+  openssl pkeyutl -verify -pubin -inkey release.pub -rawin -in checksums.txt -sigfile checksums.txt.sig
   sha256sum --check --quiet checksums.txt
 }
 
@@ -247,7 +251,18 @@ scoop() {
 chart() {
   need_file "$dist/espalier-chart-$number.tgz"
   need helm
-  helm template espalier "$dist/espalier-chart-$number.tgz" | grep -q "$number"
+  helm template espalier "$dist/espalier-chart-$number.tgz" >"$work/chart.yaml"
+  grep -q "image: $image:$number\$" "$work/chart.yaml"
+}
+
+kubernetes() {
+  local file=$dist/espalier-kubernetes-$number.yaml
+  need_file "$file"
+  grep -q "image: $image:$number\$" "$file"
+  need_file "$here"
+  mkdir "$work/kubernetes"
+  tar -xzf "$here" -C "$work/kubernetes" espalier
+  "$work/kubernetes/espalier" validate --semantics kubernetes --field-validation strict "$file"
 }
 
 check "two clones give the same bytes" build_twice
@@ -264,5 +279,6 @@ check "Krew manifest" krew
 check "Homebrew formula" homebrew
 check "Scoop manifest" scoop
 check "Helm chart" chart
+check "Kubernetes manifests" kubernetes
 echo "${#passed[@]} passed, ${#skipped[@]} skipped, ${#failed[@]} failed"
 [ ${#failed[@]} = 0 ]

@@ -1,10 +1,11 @@
 // Command release builds, signs and verifies a release of Espalier. `make release` runs it.
 //
 //	release build --version v1.0.0 --output DIR --key FILE
-//	release verify --key FILE DIR
+//	release verify --key FILE --version v1.0.0 DIR
 //
-// The output depends only on the commit, the version, the key and the version of Go: two machines
-// produce the same bytes.
+// The flags of build, SOURCE_DATE_EPOCH, the commit, the key and the version of Go determine the
+// output: two machines produce the same bytes. The provenance has all of them, except for the
+// signatures of cosign, which are different each time.
 package main
 
 import (
@@ -42,7 +43,7 @@ const usage = `Build, sign and verify releases of Espalier.
 
 Usage:
   release build --version v1.0.0 --output DIR (--key FILE | --unsigned)
-  release verify (--key FILE | --unsigned) DIR
+  release verify (--key FILE | --unsigned) [--version v1.0.0] DIR
 
 Run "release build -help" or "release verify -help" for the flags.
 `

@@ -14,6 +14,7 @@ import (
 
 const (
 	signatureFile = checksumsFile + ".sig"
+	publicKeyFile = "release.pub"
 	bundleSuffix  = ".sigstore.json"
 )
 
@@ -74,6 +75,23 @@ func (p program) readKey(keyFile string) (data []byte, from string, err error) {
 		return nil, "", usagef("read the key: %w", err)
 	}
 	return data, keyFile, nil
+}
+
+// publicKey writes the key that verifies the signatures.
+func (r *release) publicKey(context.Context) error {
+	if r.signer == nil {
+		return nil
+	}
+	text, err := r.signer.Public().PEM()
+	if err != nil {
+		return err
+	}
+	id, err := r.signer.Public().ID()
+	if err != nil {
+		return err
+	}
+	r.logf("sign with the key with the fingerprint (SHA-256) %s", id)
+	return r.write(publicKeyFile, text)
 }
 
 // sign signs the checksums, which cover all other files.

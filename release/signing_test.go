@@ -5,8 +5,10 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -108,9 +110,8 @@ func checkSBOM(t *testing.T, text string) {
 }
 
 // checkVerify changes the files of a release in all ways that verify must notice.
-func checkVerify(t *testing.T, dir, key string) {
-	mustRun(t, nil, "verify", "--key", key, dir)
-	mustRun(t, nil, "verify", "--unsigned", dir)
+func checkVerify(t *testing.T, dir, key, commit string) {
+	checkVerified(t, dir, key, commit)
 	other := writeKey(t, ed25519Key(t))
 	for _, c := range []struct {
 		name   string
@@ -144,6 +145,73 @@ func checkVerify(t *testing.T, dir, key string) {
 				t.Errorf("exit code %d: %s, expected %s", r.code, r.stderr, c.want)
 			}
 		})
+	}
+}
+
+// checkVerified compares what verify prints about a release.
+func checkVerified(t *testing.T, dir, key, commit string) {
+	data, err := os.ReadFile(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := sign.ParsePrivateKey(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := signer.Public().ID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := "v1.2.3 of commit " + commit + ", built by https://example.com/builder\n"
+	signed := "signed with the key with this fingerprint (SHA-256):\n" + id + "\n"
+	const unsigned = "no signature was verified: the checksums prove only"
+	bundled := filepath.Join(t.TempDir(), "bundled")
+	if err := os.CopyFS(bundled, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(bundled, "checksums.txt.sigstore.json"), "{}")
+	without := filepath.Join(t.TempDir(), "keyless")
+	if err := os.CopyFS(without, os.DirFS(bundled)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(without, signatureFile)); err != nil {
+		t.Fatal(err)
+	}
+	const cosign = "cosign verify-blob --bundle checksums.txt.sigstore.json \\\n    --certificate-identity https://github.com/OWNER/REPOSITORY/.github/workflows/release.yml@refs/tags/"
+	for _, c := range []struct {
+		args []string
+		code int
+		want []string // in standard output, or in the error
+	}{
+		{[]string{"--key", key, dir}, 0, []string{first, signed}},
+		{[]string{"--key", filepath.Join(dir, publicKeyFile), "--version", "v1.2.3", dir}, 0, []string{first, signed}},
+		{[]string{"--key", key, "--version", "v1.2.4", dir}, 1, []string{"is a release of v1.2.3, not of v1.2.4"}},
+		{[]string{"--key", key, "--version", "1.2.3", dir}, 2, []string{`--version: "1.2.3" is no version of a release`}},
+		{[]string{"--unsigned", "--version", "v1.2.3", dir}, 0, []string{first, unsigned}},
+		{[]string{"--unsigned", "--version", "v1.2.4", dir}, 1, []string{"is a release of v1.2.3, not of v1.2.4"}},
+		{[]string{dir}, 2, []string{"verify needs --key FILE with the public key, or --unsigned"}},
+		// A key verifies a release that cosign has signed as well.
+		{[]string{"--key", key, bundled}, 0, []string{first, signed}},
+		{[]string{"--unsigned", bundled}, 0, []string{first, unsigned}},
+		{[]string{bundled}, 2, []string{"verify needs --key FILE"}},
+		{[]string{"--unsigned", without}, 0, []string{first, "no signature was verified; the release is signed without a key", cosign + "v1.2.3 "}},
+		{[]string{without}, 2, []string{"is signed without a key. Verify the signature with cosign", cosign + "VERSION ", "--unsigned"}},
+		{[]string{"--version", "v1.2.3", without}, 2, []string{cosign + "v1.2.3 "}},
+		{[]string{"--key", key, without}, 1, []string{"no checksums.txt.sig: the release is signed without a key", cosign}},
+	} {
+		r := run(t, nil, append([]string{"verify"}, c.args...)...)
+		text := r.stdout
+		if c.code != 0 {
+			text = r.stderr
+		}
+		for _, want := range c.want {
+			if r.code != c.code || !strings.Contains(text, want) {
+				t.Errorf("verify %v: exit code %d, expected %d\n%s\nexpected: %s", c.args, r.code, c.code, r.stdout+r.stderr, want)
+			}
+		}
+		if strings.Contains(r.stdout, "signed with the key") != slices.Contains(c.want, signed) {
+			t.Errorf("verify %v: unexpected statement about a signature\n%s", c.args, r.stdout)
+		}
 	}
 }
 
@@ -195,6 +263,7 @@ func TestOpenSSL(t *testing.T) {
 				t.Fatal(err)
 			}
 			openssl(t, dir, true, "pkey", "-in", key, "-pubout", "-out", "key.pub")
+			checkPublicKey(t, s.Public(), dir)
 			message := sign.PAE("type", []byte("payload"))
 			first, err := s.Sign(message)
 			if err != nil {
@@ -209,6 +278,26 @@ func TestOpenSSL(t *testing.T) {
 			writeFile(t, filepath.Join(dir, "message"), "DSSEv1 4 type 7 Payload")
 			openssl(t, dir, false, c.verify...)
 		})
+	}
+}
+
+// checkPublicKey compares the key and its fingerprint with those of openssl.
+func checkPublicKey(t *testing.T, key *sign.Verifier, dir string) {
+	t.Helper()
+	want, err := os.ReadFile(filepath.Join(dir, "key.pub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := key.PEM(); err != nil || string(got) != string(want) {
+		t.Errorf("public key %q, %v, expected %q", got, err, want)
+	}
+	openssl(t, dir, true, "pkey", "-pubin", "-in", "key.pub", "-outform", "DER", "-out", "key.der")
+	want, err = os.ReadFile(filepath.Join(dir, "key.der"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := key.ID(); err != nil || got != fmt.Sprintf("%x", sha256.Sum256(want)) {
+		t.Errorf("fingerprint %s, %v", got, err)
 	}
 }
 

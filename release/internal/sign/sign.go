@@ -130,7 +130,17 @@ func (v *Verifier) Verify(message, signature []byte) bool {
 	return false
 }
 
-// ID returns the SHA-256 of the public key, which names the key in envelopes.
+// PEM returns the public key in PEM, as openssl pkey -pubout writes it.
+func (v *Verifier) PEM() ([]byte, error) {
+	der, err := x509.MarshalPKIXPublicKey(v.key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), nil
+}
+
+// ID returns the SHA-256 of the public key in DER, the fingerprint that names the key, also in
+// envelopes.
 func (v *Verifier) ID() (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(v.key)
 	if err != nil {
