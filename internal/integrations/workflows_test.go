@@ -19,6 +19,7 @@ type workflow struct {
 	Permissions map[string]string `json:"permissions"`
 	Concurrency map[string]any    `json:"concurrency"`
 	Jobs        map[string]struct {
+		Needs       []string          `json:"needs"`
 		RunsOn      string            `json:"runs-on"`
 		Timeout     int               `json:"timeout-minutes"`
 		Permissions map[string]string `json:"permissions"`
@@ -56,14 +57,7 @@ func TestWorkflows(t *testing.T) {
 	targets := makeTargets(t)
 	for _, name := range files {
 		t.Run(filepath.Base(name), func(t *testing.T) {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var w workflow
-			if err := yaml.UnmarshalStrict([]byte(strings.Replace(string(text), "\non:", "\n\"on\":", 1)), &w, yaml.DisallowUnknownFields); err != nil {
-				t.Fatal(err)
-			}
+			w, text := readWorkflow(t, name)
 			if w.Name == "" || w.On == nil || w.Concurrency["group"] == nil || len(w.Permissions) != 1 || w.Permissions["contents"] != "read" {
 				t.Errorf("a name, triggers, concurrency, or permissions that are contents: read, are missing: %v", w)
 			}
@@ -102,6 +96,36 @@ func TestWorkflows(t *testing.T) {
 			}
 		})
 	}
+}
+
+func readWorkflow(t *testing.T, name string) (*workflow, []byte) {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &workflow{}
+	if err := yaml.UnmarshalStrict([]byte(strings.Replace(string(text), "\non:", "\n\"on\":", 1)), w, yaml.DisallowUnknownFields); err != nil {
+		t.Fatal(err)
+	}
+	return w, text
+}
+
+// TestReleaseNeedsTests checks that nothing is published before the tests and the check of the release
+// have passed, and that these jobs cannot publish.
+func TestReleaseNeedsTests(t *testing.T) {
+	t.Parallel()
+	w, _ := readWorkflow(t, "../../.github/workflows/release.yml")
+	var scripts []string
+	for _, id := range w.Jobs["release"].Needs {
+		if len(w.Jobs[id].Permissions) != 0 {
+			t.Errorf("%s: it has the permissions %v", id, w.Jobs[id].Permissions)
+		}
+		for _, s := range w.Jobs[id].Steps {
+			scripts = append(scripts, s.Run)
+		}
+	}
+	contains(t, strings.Join(scripts, "\n"), ".ci/run", "make release-check")
 }
 
 // TestActionPinned checks the actions that the action uses.
