@@ -3,9 +3,9 @@
 //	release build --version v1.0.0 --output DIR --key FILE
 //	release verify --key FILE --version v1.0.0 DIR
 //
-// The flags of build, SOURCE_DATE_EPOCH, the commit, the key and the version of Go determine the
-// output: two machines produce the same bytes. The provenance has all of them, except for the
-// signatures of cosign, which are different each time.
+// The commit, the flags of build, SOURCE_DATE_EPOCH, the key and the version of Go determine the
+// output: two machines produce the same bytes. The provenance has all of them except for the key.
+// Only signatures of cosign are different each time.
 package main
 
 import (
