@@ -174,6 +174,7 @@ func TestResources(t *testing.T) {
 		{one, "th.apps.spec", "", "deployments.apps v1 spec "},
 		{one, "deploymnets", "", `neither the CRDs nor Kubernetes have a resource "deploymnets": did you mean "deployments"?`},
 		{one, "thigns", "", `neither the CRDs nor Kubernetes have a resource "thigns": did you mean "things"?`},
+		{&lookup.Resources{CRDs: []*crd.Definition{define(t, others)}, Names: names, Builtin: builtin}, "thnig", "", `neither the CRDs nor Kubernetes have a resource "thnig": did you mean "thing"?`},
 		{one, "other", "", `neither the CRDs nor Kubernetes have a resource "other": add it`},
 		{one, "things", "apps/v1", `neither the CRDs nor Kubernetes have a resource "things" in group "apps": add it`},
 		{one, "things", "v7", `things.example.com has no version "v7": it has v1alpha1, v2, v1`},

@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -199,11 +200,8 @@ func versionOf(d *crd.Definition, name string) (*crd.Version, error) {
 // namesOf returns all names of a resource.
 func namesOf(d *crd.Definition) []string {
 	n := d.Names()
-	names := []string{n.Plural, n.Kind}
-	if n.Singular != "" {
-		names = append(names, n.Singular)
-	}
-	return append(names, n.ShortNames...)
+	singular := cmp.Or(n.Singular, strings.ToLower(n.Kind))
+	return append([]string{n.Plural, singular, n.Kind}, n.ShortNames...)
 }
 
 func allNames(definitions []*crd.Definition) (names []string) {
