@@ -24,7 +24,6 @@ var update = flag.Bool("update", false, "rewrite the expected results in testdat
 
 // pair is a case of testdata/pairs.txt: two CRDs, and objects.
 type pair struct {
-	name     string
 	old, new *api.CustomResourceDefinition
 	objects  []string
 	// ignoresRules is set if rules are not evaluated.

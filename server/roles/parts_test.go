@@ -252,7 +252,7 @@ func TestOnlyCollected(t *testing.T) {
 		"owners":         {func(r *rbacv1.Role) { r.OwnerReferences = []metav1.OwnerReference{{Name: "o"}} }, true},
 		"finalizers":     {func(r *rbacv1.Role) { r.Finalizers = []string{"f"} }, true},
 		"managed fields": {func(r *rbacv1.Role) { r.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}} }, true},
-		"self link":      {func(r *rbacv1.Role) { r.SelfLink = "s" }, true},
+		"self link":      {func(r *rbacv1.Role) { r.SetSelfLink("s") }, true},
 		"label":          {func(r *rbacv1.Role) { r.Labels = nil }, false},
 		"rules":          {func(r *rbacv1.Role) { r.Rules = nil }, false},
 	} {

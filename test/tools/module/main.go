@@ -97,13 +97,14 @@ func installable(mod []byte) error {
 
 // install installs the program from the zip file of a module, and checks its version.
 func install(root string) (err error) {
-	archive, mod, err := create(root, "v1.0.0")
+	archive, _, err := create(root, "v1.0.0")
 	if err != nil {
 		return err
 	}
 	// The module cache never reads a version twice.
 	version := fmt.Sprintf("v1.0.0-check.x%x", sha256.Sum256(archive))[:30]
-	if archive, mod, err = create(root, version); err != nil {
+	archive, mod, err := create(root, version)
+	if err != nil {
 		return err
 	}
 	temp, err := os.MkdirTemp("", "module-")
