@@ -30,10 +30,14 @@ const (
 // sboms writes an SBOM for each archive.
 func (r *release) sboms(ctx context.Context) error {
 	r.logf("write SBOMs")
+	generator, err := sbom.New()
+	if err != nil {
+		return err
+	}
 	var tasks []func() error
 	for _, b := range r.binaries {
 		tasks = append(tasks, func() error {
-			text, err := sbom.Generate(b.Path, r.version, r.stamp.Time)
+			text, err := generator.Generate(b.Path, r.version, r.stamp.Time)
 			if err != nil {
 				return err
 			}
