@@ -3,10 +3,10 @@
 #
 # It builds the release twice, from two clones in different directories, and compares them byte by
 # byte. The second build takes compiled packages from the build cache of Go, so the comparison covers
-# links and files. With COLD=1 it compiles everything again, into a build cache of its own. Then it installs the archive, the packages and the image for this machine into empty
-# directories and runs the quick start of README.md in each of them, with nothing else there. What
-# this machine cannot do is reported as skipped, with the reason. It changes nothing outside of a
-# temporary directory.
+# links and files. With COLD=1 it compiles everything again, into a build cache of its own. Then it
+# installs the archive, the packages and the image for this machine into empty directories and runs
+# the quick start of README.md in each of them, with nothing else there. What this machine cannot do is
+# reported as skipped, with the reason. It changes nothing outside of a temporary directory.
 set -uo pipefail
 
 version=${1:?usage: check.sh VERSION [PLATFORMS]}
@@ -250,8 +250,9 @@ scoop() {
 
 chart() {
   need_file "$dist/espalier-chart-$number.tgz"
-  need helm
-  helm template espalier "$dist/espalier-chart-$number.tgz" >"$work/chart.yaml"
+  # The version that test/helm tests with.
+  (cd test/helm && go build -o "$work/helm" helm.sh/helm/v4/cmd/helm)
+  "$work/helm" template espalier "$dist/espalier-chart-$number.tgz" >"$work/chart.yaml"
   grep -q "image: $image:$number\$" "$work/chart.yaml"
 }
 
