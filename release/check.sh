@@ -48,6 +48,9 @@ skip() { echo "$*"; exit 77; }
 need() { for p in "$@"; do command -v "$p" >/dev/null || skip "$p is not installed"; done; }
 need_root() { [ "$(id -u)" = 0 ] || skip "chroot needs root"; }
 fails() { if "$@"; then echo "must fail: $*"; return 1; fi; }
+# finds [FLAG] PATTERN prints its input and succeeds if it has the pattern. grep -q would end at the
+# first match, and the program that writes fails then.
+finds() { tee /dev/stderr | grep "$@" >/dev/null; }
 need_file() { [ -e "$1" ] || skip "${1##*/} is not part of this release"; }
 
 build() { # DIRECTORY
@@ -90,7 +93,7 @@ validate() {
   echo "$out"
   [ $rc = 1 ]
   grep -q 'spec.schedule: Invalid value: "0 \* \* \*"' <<<"$out"
-  chroot "$1" "$2" version -o json | tee /dev/stderr | grep -q "\"version\": \"$version\""
+  chroot "$1" "$2" version -o json | finds "\"version\": \"$version\""
 }
 
 # serve ROOT COMMAND…: the second part of the quick start. COMMAND starts a server whose files are
@@ -116,7 +119,7 @@ serve() {
     "${k[@]}" apply -f "$source/examples/crontab/crd.yaml"
     "${k[@]}" wait --for=condition=Established crd/crontabs.example.com --timeout=60s
     "${k[@]}" apply -f "$source/examples/crontab/nightly.yaml"
-    "${k[@]}" get crontabs.example.com -A | tee /dev/stderr | grep -q nightly
+    "${k[@]}" get crontabs.example.com -A | finds nightly
     fails "${k[@]}" apply -f "$source/examples/crontab/hourly.yaml"
   else
     echo "kubectl is not installed: the server was only started"
@@ -148,7 +151,7 @@ static() {
   need file
   mkdir "$work/static"
   tar -xzf "$here" -C "$work/static" espalier
-  file "$work/static/espalier" | tee /dev/stderr | grep -q 'statically linked.*stripped'
+  file "$work/static/espalier" | finds 'statically linked.*stripped'
 }
 
 deb() {
@@ -163,8 +166,8 @@ deb() {
   dpkg --root="$root" --force-script-chrootless --log=/dev/null --install "$dist/espalier-cli_${number}_${arch}.deb"
   dpkg --root="$root" --force-script-chrootless --log=/dev/null --install "$dist/espalier_${number}_${arch}.deb"
   fails dpkg --root="$root" --force-script-chrootless --log=/dev/null --install "$dist/espalier-cli_${number}_${arch}.deb"
-  dpkg --root="$root" --status espalier | grep -q '^Status: install ok installed'
-  dpkg --root="$root" --status espalier | grep -q ' /etc/default/espalier '
+  dpkg --root="$root" --status espalier | finds '^Status: install ok installed'
+  dpkg --root="$root" --status espalier | finds ' /etc/default/espalier '
   [ -s "$root/usr/share/man/man1/espalier-validate.1.gz" ]
   if command -v systemd-sysusers >/dev/null; then grep -q '^espalier:' "$root/etc/passwd"; fi
   validate "$root" /usr/bin/espalier /usr/share/doc/espalier/examples/crontab
@@ -188,7 +191,7 @@ rpm_package() {
   rpm --root "$root" --noscripts --nodeps --install "$file"
   fails rpm --root "$root" --noscripts --install "${file/espalier-/espalier-cli-}"
   rpm --root "$root" --verify --nodeps --noscripts espalier
-  rpm --root "$root" --query --configfiles espalier | grep -qx /etc/default/espalier
+  rpm --root "$root" --query --configfiles espalier | finds -x /etc/default/espalier
   validate "$root" /usr/bin/espalier /usr/share/doc/espalier/examples/crontab
 }
 
@@ -233,7 +236,7 @@ krew() {
   need_file "${here/espalier_/espalier-cli_}"
   need git
   KREW_ROOT=$work/krew "$work/bin/krew" install --manifest "$dist/espalier.yaml" --archive "${here/espalier_/espalier-cli_}"
-  "$work/krew/bin/kubectl-espalier" version | grep -q "$version"
+  "$work/krew/bin/kubectl-espalier" version | finds "$version"
 }
 
 homebrew() {
