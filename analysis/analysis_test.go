@@ -48,11 +48,14 @@ func TestFindingString(t *testing.T) {
 
 func TestV1Paths(t *testing.T) {
 	for path, want := range map[string][]string{
-		"spec.group":                              {"spec.group"},
-		"spec.version":                            {"spec.versions[0].name"},
-		"spec.versionsLike":                       {"spec.versionsLike"},
-		"spec.validation.openAPIV3Schema.type":    {"spec.versions[0].schema.openAPIV3Schema.type", "spec.versions[1].schema.openAPIV3Schema.type"},
-		"spec.conversion.webhookClientConfig.url": {"spec.conversion.webhook.clientConfig.url"},
+		"spec.group":                                               {"spec.group"},
+		"spec.version":                                             {"spec.versions[0].name"},
+		"spec.versionsLike":                                        {"spec.versionsLike"},
+		"spec.validation.openAPIV3Schema.type":                     {"spec.versions[0].schema.openAPIV3Schema.type", "spec.versions[1].schema.openAPIV3Schema.type"},
+		"spec.conversion.webhookClientConfig.url":                  {"spec.conversion.webhook.clientConfig.url"},
+		"spec.additionalPrinterColumns[3].JSONPath":                {"spec.versions[0].additionalPrinterColumns[3].jsonPath", "spec.versions[1].additionalPrinterColumns[3].jsonPath"},
+		"spec.versions[1].additionalPrinterColumns[0].JSONPath":    {"spec.versions[1].additionalPrinterColumns[0].jsonPath"},
+		"spec.versions[1].schema.openAPIV3Schema.default.JSONPath": {"spec.versions[1].schema.openAPIV3Schema.default.JSONPath"},
 	} {
 		if got := analysis.V1Paths(path, 2); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", path, got, want)

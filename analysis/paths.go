@@ -7,8 +7,13 @@ import (
 
 // V1Paths translates the path of a validation error about a CRD to paths in a v1 document
 // with the given number of versions. Validation uses an internal form with fields that all
-// versions share. In v1 each version has its own copy, so one path can become several.
+// versions share. In v1 each version has its own copy, so one path can become several. The
+// JSONPath of a column is jsonPath in v1.
 func V1Paths(path string, versions int) []string {
+	// A default value can have a field JSONPath as well.
+	if column, ok := strings.CutSuffix(path, ".JSONPath"); ok && !strings.Contains(column, ".openAPIV3Schema.") {
+		path = column + ".jsonPath"
+	}
 	if rest, ok := cutPath(path, "spec.version"); ok {
 		return []string{"spec.versions[0].name" + rest}
 	}
