@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -24,36 +23,24 @@ var update = flag.Bool("update", false, "rewrite the expected results in testdat
 // version, and compares the whole texts. Options follow a comma: recursive, json, and the width.
 func TestText(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got strings.Builder
-			for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
-				d := define(t, string(archive.Files[0].Data), sem)
-				fmt.Fprintf(&got, "=== %s\n", sem)
-				for line := range strings.Lines(string(archive.Comment)) {
-					line = strings.TrimSpace(line)
-					what, options, _ := strings.Cut(line, ", ")
-					version, path, _ := strings.Cut(what, " ")
-					if d.Version(version) == nil {
-						continue
-					}
-					fmt.Fprintf(&got, "== %s\n", line)
-					got.WriteString(explained(d.Version(version), path, strings.Fields(options)))
+	testcase.GoldenArchives(t, "testdata/*.txtar", *update, func(t *testing.T, archive *txtar.Archive) {
+		var got strings.Builder
+		for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+			d := define(t, string(archive.Files[0].Data), sem)
+			fmt.Fprintf(&got, "=== %s\n", sem)
+			for line := range strings.Lines(string(archive.Comment)) {
+				line = strings.TrimSpace(line)
+				what, options, _ := strings.Cut(line, ", ")
+				version, path, _ := strings.Cut(what, " ")
+				if d.Version(version) == nil {
+					continue
 				}
+				fmt.Fprintf(&got, "== %s\n", line)
+				got.WriteString(explained(d.Version(version), path, strings.Fields(options)))
 			}
-			archive.Files = append(archive.Files[:1], txtar.File{Name: "text", Data: []byte(got.String())})
-			testcase.Golden(t, file, string(txtar.Format(archive)), *update)
-		})
-	}
+		}
+		testcase.SetSection(archive, "text", got.String())
+	})
 }
 
 // explained returns the text about a field.

@@ -7,10 +7,8 @@ import (
 	"testing"
 
 	"espalier.dev/analysis/generate"
-	"espalier.dev/api/codec"
-	"espalier.dev/crd"
+	"espalier.dev/analysis/generate/generatetest"
 	"espalier.dev/schema"
-	"sigs.k8s.io/yaml"
 )
 
 // build returns the packages of CRDs in YAML.
@@ -18,27 +16,9 @@ func build(t *testing.T, crds ...string) ([]*generate.Package, []generate.Proble
 	t.Helper()
 	var inputs []generate.Input
 	for _, text := range crds {
-		inputs = append(inputs, input(t, text))
+		inputs = append(inputs, generatetest.Input(t, text, schema.KEP))
 	}
 	return generate.Build(inputs)
-}
-
-func input(t *testing.T, text string) generate.Input {
-	t.Helper()
-	document, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	hub, err := codec.DecodeLenient(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	crd.PrepareCreate(hub)
-	d, err := crd.New(hub, crd.Options{Semantics: schema.KEP, IgnoreRules: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return generate.Input{Definition: d, Document: document}
 }
 
 // crdOf returns a CRD whose spec has the given properties.

@@ -3,51 +3,20 @@ package generate_test
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"espalier.dev/analysis/generate"
-	"espalier.dev/api/codec"
-	"espalier.dev/crd"
+	"espalier.dev/analysis/generate/generatetest"
 	"espalier.dev/internal/testcase"
-	"espalier.dev/schema"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected results in testdata")
 
-// inputs returns the CRDs in a file.
-func inputs(t *testing.T, file string) (all []generate.Input) {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for document := range strings.SplitSeq(string(text), "\n---\n") {
-		source, err := yaml.YAMLToJSON([]byte(document))
-		if err != nil {
-			t.Fatal(err)
-		}
-		hub, err := codec.DecodeLenient(source)
-		if err != nil {
-			t.Fatal(err)
-		}
-		crd.PrepareCreate(hub)
-		d, err := crd.New(hub, crd.Options{Semantics: schema.KEP, IgnoreRules: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, generate.Input{Definition: d, Document: source})
-	}
-	return all
-}
-
 // TestGolden compares the types of the CRDs in testdata, and the problems, with those in a file.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	packages, problems := generate.Build(inputs(t, "testdata/crds.yaml"))
+	packages, problems := generate.Build(generatetest.Inputs(t, "testdata/crds.yaml"))
 	var b strings.Builder
 	for _, r := range generate.Rules() {
 		fmt.Fprintf(&b, "rule %s, %s: %s %s\n", r.ID, r.Severity, r.Summary, r.Help)

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"flag"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +15,7 @@ import (
 	"espalier.dev/analysis/jsonschema"
 	"espalier.dev/api/codec"
 	"espalier.dev/crd"
-	"espalier.dev/internal/textdiff"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
 )
 
@@ -28,49 +26,29 @@ var update = flag.Bool("update", false, "rewrite the expected output in testdata
 // descriptions are left out.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
+	testcase.GoldenArchives(t, "testdata/*.txtar", *update, func(t *testing.T, archive *txtar.Archive) {
+		data, err := yaml.YAMLToJSON(archive.Files[0].Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoded, err := codec.DecodeLenient(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := crd.New(decoded, crd.Options{Semantics: schema.Kubernetes, IgnoreRules: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range archive.Files[1:] {
+			f := &archive.Files[i+1]
+			has := func(option string) bool { return strings.Contains(f.Name, option) }
+			s, err := jsonschema.New(d.Versions()[0], jsonschema.Options{Strict: has("Strict"), GoTypes: has("GoTypes"), SingleTypes: has("SingleTypes")})
 			if err != nil {
 				t.Fatal(err)
 			}
-			data, err := yaml.YAMLToJSON(archive.Files[0].Data)
-			if err != nil {
-				t.Fatal(err)
-			}
-			decoded, err := codec.DecodeLenient(data)
-			if err != nil {
-				t.Fatal(err)
-			}
-			d, err := crd.New(decoded, crd.Options{Semantics: schema.Kubernetes, IgnoreRules: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i := range archive.Files[1:] {
-				f := &archive.Files[i+1]
-				has := func(option string) bool { return strings.Contains(f.Name, option) }
-				s, err := jsonschema.New(d.Versions()[0], jsonschema.Options{Strict: has("Strict"), GoTypes: has("GoTypes"), SingleTypes: has("SingleTypes")})
-				if err != nil {
-					t.Fatal(err)
-				}
-				got := []byte(layout(t, shorten(s), "") + "\n")
-				if diff := textdiff.Unified("want "+f.Name, "got "+f.Name, f.Data, got, 3); len(diff) > 0 && !*update {
-					t.Errorf("%s", diff)
-				}
-				f.Data = got
-			}
-			if *update {
-				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+			f.Data = []byte(layout(t, shorten(s), "") + "\n")
+		}
+	})
 }
 
 // shorten removes most fields from the schemas of metadata, and long descriptions.

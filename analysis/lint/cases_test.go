@@ -3,7 +3,6 @@ package lint_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,55 +22,43 @@ import (
 // those that are on by default, "only:" with rules instead of those, and "releases:" with the releases of
 // Kubernetes that have to support the CRDs. A file policies.yaml is a stream with policies instead.
 func TestCases(t *testing.T) {
-	files, err := filepath.Glob("testdata/cases/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
+	testcase.GoldenArchives(t, "testdata/cases/*.txtar", *update, func(t *testing.T, archive *txtar.Archive) {
+		var config lint.Config
+		options := map[string][]string{}
+		for line := range strings.Lines(string(archive.Comment)) {
+			if name, values, ok := strings.Cut(line, ": "); ok {
+				options[name] = strings.Fields(values)
 			}
-			var config lint.Config
-			options := map[string][]string{}
-			for line := range strings.Lines(string(archive.Comment)) {
-				if name, values, ok := strings.Cut(line, ": "); ok {
-					options[name] = strings.Fields(values)
-				}
+		}
+		config.Enable = options["enable"]
+		if rules := options["only"]; rules != nil {
+			config = only(rules...)
+		}
+		var got sheet
+		var raws [][]byte
+		inputs := archive.Files[:0]
+		for _, f := range archive.Files {
+			if f.Name == "findings" {
+				continue
 			}
-			config.Enable = options["enable"]
-			if rules := options["only"]; rules != nil {
-				config = only(rules...)
+			inputs = append(inputs, f)
+			if f.Name == "policies.yaml" {
+				got.add(f.Name, lintPolicies(t, config, string(f.Data)))
+				continue
 			}
-			var got sheet
-			var raws [][]byte
-			inputs := archive.Files[:0]
-			for _, f := range archive.Files {
-				if f.Name == "findings" {
-					continue
-				}
-				inputs = append(inputs, f)
-				if f.Name == "policies.yaml" {
-					got.add(f.Name, lintPolicies(t, config, string(f.Data)))
-					continue
-				}
-				raws = append(raws, toJSON(t, string(f.Data)))
+			raws = append(raws, toJSON(t, string(f.Data)))
+		}
+		if raws != nil {
+			names := options["releases"]
+			if names == nil {
+				names = []string{""}
 			}
-			if raws != nil {
-				names := options["releases"]
-				if names == nil {
-					names = []string{""}
-				}
-				for _, name := range names {
-					lintRelease(t, &got, name, config, inputs, raws)
-				}
+			for _, name := range names {
+				lintRelease(t, &got, name, config, inputs, raws)
 			}
-			archive.Files = append(inputs, txtar.File{Name: "findings", Data: []byte(got.String())})
-			testcase.Golden(t, file, string(txtar.Format(archive)), *update)
-		})
-	}
+		}
+		archive.Files = append(inputs, txtar.File{Name: "findings", Data: []byte(got.String())})
+	})
 }
 
 // lintRelease adds the findings in CRDs for a release, or the latest one without findings about

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,7 +13,7 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/object"
 	"espalier.dev/internal/jsonx"
-	"espalier.dev/internal/textdiff"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/kinds/admissionregistration"
 	"espalier.dev/kinds/cel"
 	"espalier.dev/kinds/releases"
@@ -29,40 +27,16 @@ var update = flag.Bool("update", false, "rewrite the expected output in testdata
 // a CRD, the objects are of built-in kinds; a line such as 1.25 selects a release for those that follow.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			texts := map[string]string{}
-			for _, f := range archive.Files {
-				texts[f.Name] = string(f.Data)
-			}
-			got := ""
-			if definition := texts["crd.yaml"]; definition != "" {
-				got = customGolden(t, definition, texts["objects"])
-			} else {
-				got = builtinGolden(t, texts["objects"])
-			}
-			if *update {
-				last := len(archive.Files) - 1
-				archive.Files[last].Data = []byte(got)
-				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := textdiff.Unified("want", "got", []byte(texts["want"]), []byte(got), 3); len(diff) > 0 {
-				t.Errorf("%s", diff)
-			}
-		})
-	}
+	testcase.GoldenArchives(t, "testdata/*.txtar", *update, func(t *testing.T, archive *txtar.Archive) {
+		objects := testcase.Section(archive, "objects")
+		got := ""
+		if definition := testcase.Section(archive, "crd.yaml"); definition != "" {
+			got = customGolden(t, definition, objects)
+		} else {
+			got = builtinGolden(t, objects)
+		}
+		testcase.SetSection(archive, "want", got)
+	})
 }
 
 // golden collects what is said about objects.

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,7 +15,7 @@ import (
 	"espalier.dev/api/codec"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
-	"espalier.dev/internal/textdiff"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
 )
 
@@ -28,34 +26,9 @@ var update = flag.Bool("update", false, "rewrite the expected output in testdata
 // or VERB NAME CODE and further fields of the event.
 func TestLogs(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			texts := map[string]string{}
-			for _, f := range archive.Files {
-				texts[f.Name] = string(f.Data)
-			}
-			got := play(t, texts["crd.yaml"], texts["log"])
-			if *update {
-				archive.Files = append(archive.Files[:2], txtar.File{Name: "want", Data: []byte(got)})
-				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := textdiff.Unified("want", "got", []byte(texts["want"]), []byte(got), 3); len(diff) > 0 {
-				t.Errorf("%s", diff)
-			}
-		})
-	}
+	testcase.GoldenArchives(t, "testdata/*.txtar", *update, func(t *testing.T, archive *txtar.Archive) {
+		testcase.SetSection(archive, "want", play(t, testcase.Section(archive, "crd.yaml"), testcase.Section(archive, "log")))
+	})
 }
 
 // play replays a log, and describes the result.

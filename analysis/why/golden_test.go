@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,7 +17,7 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
 	"espalier.dev/crd"
-	"espalier.dev/internal/textdiff"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/kinds"
 	"espalier.dev/kinds/schemas"
 	"espalier.dev/schema"
@@ -32,50 +30,26 @@ var update = flag.Bool("update", false, "rewrite the expected output in testdata
 // path says that an API server has returned the object. Without a CRD, the kinds are built in.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
+	testcase.GoldenArchives(t, "testdata/*.txtar", *update, func(t *testing.T, archive *txtar.Archive) {
+		explain := builtinExplainer(t)
+		if text := testcase.Section(archive, "crd.yaml"); text != "" {
+			explain = customExplainer(t, text)
+		}
+		var out strings.Builder
+		source := ""
+		for line := range strings.Lines(testcase.Section(archive, "requests")) {
+			out.WriteString(line)
+			switch line = strings.TrimSuffix(line, "\n"); {
+			case line == "" || line[0] == '#':
+			case line[0] == '{':
+				source = line
+			default:
+				path, fromServer := strings.CutPrefix(line, "server ")
+				out.WriteString(explain([]byte(source), path, fromServer))
 			}
-			texts := map[string]string{}
-			for _, f := range archive.Files {
-				texts[f.Name] = string(f.Data)
-			}
-			explain := builtinExplainer(t)
-			if text := texts["crd.yaml"]; text != "" {
-				explain = customExplainer(t, text)
-			}
-			var out strings.Builder
-			source := ""
-			for line := range strings.Lines(texts["requests"]) {
-				out.WriteString(line)
-				switch line = strings.TrimSuffix(line, "\n"); {
-				case line == "" || line[0] == '#':
-				case line[0] == '{':
-					source = line
-				default:
-					path, fromServer := strings.CutPrefix(line, "server ")
-					out.WriteString(explain([]byte(source), path, fromServer))
-				}
-			}
-			if *update {
-				archive.Files[len(archive.Files)-1].Data = []byte(out.String())
-				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := textdiff.Unified("want", "got", []byte(texts["want"]), []byte(out.String()), 3); len(diff) > 0 {
-				t.Errorf("%s", diff)
-			}
-		})
-	}
+		}
+		testcase.SetSection(archive, "want", out.String())
+	})
 }
 
 // render writes an explanation, one line for each version.

@@ -15,9 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis/generate"
+	"espalier.dev/analysis/generate/generatetest"
 	genproto "espalier.dev/analysis/generate/proto"
-	"espalier.dev/api/codec"
-	"espalier.dev/crd"
 	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
 )
@@ -25,20 +24,7 @@ import (
 // packages returns the packages of a CRD in YAML, which may have none.
 func packages(t testing.TB, text []byte, sem schema.Semantics) []*generate.Package {
 	t.Helper()
-	document, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hub, err := codec.DecodeLenient(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	crd.PrepareCreate(hub)
-	d, err := crd.New(hub, crd.Options{Semantics: sem, IgnoreRules: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, _ := generate.Build([]generate.Input{{Definition: d, Document: document}})
+	all, _ := generate.Build([]generate.Input{generatetest.Input(t, string(text), sem)})
 	return all
 }
 

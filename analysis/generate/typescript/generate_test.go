@@ -4,12 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"espalier.dev/analysis/generate"
+	"espalier.dev/analysis/generate/generatetest"
 	"espalier.dev/analysis/generate/typescript"
-	"espalier.dev/api/codec"
-	"espalier.dev/crd"
 	"espalier.dev/schema"
 )
 
@@ -39,20 +36,7 @@ spec:
         properties:
           spec: {type: object, properties: ` + properties + `}
 `
-	document, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	hub, err := codec.DecodeLenient(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	crd.PrepareCreate(hub)
-	d, err := crd.New(hub, crd.Options{Semantics: schema.KEP, IgnoreRules: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	packages, problems := generate.Build([]generate.Input{{Definition: d, Document: document}})
+	packages, problems := generate.Build([]generate.Input{generatetest.Input(t, text, schema.KEP)})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

@@ -32,7 +32,7 @@ func newSource(path string, imports int) (*source, error) {
 	return &source{path: path, text: string(text), imports: imports}, err
 }
 
-// load returns the syntax and types of packages.
+// load returns the syntax and types of packages. Packages that only tests import are not among them.
 func load(root string, patterns []string) ([]*packages.Package, error) {
 	var dirs []string
 	for _, p := range patterns {
@@ -51,7 +51,7 @@ func load(root string, patterns []string) ([]*packages.Package, error) {
 			return nil, fmt.Errorf("load packages: %s: %w", p.PkgPath, p.Errors[0])
 		}
 	}
-	return list, nil
+	return slices.DeleteFunc(list, func(p *packages.Package) bool { return p.Imports["testing"] != nil }), nil
 }
 
 // choose returns a sample of mutants: of each package at least three, and the rest in proportion
