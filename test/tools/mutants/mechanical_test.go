@@ -95,6 +95,16 @@ func TestProof(t *testing.T) {
 	})
 }
 `,
+	"m/mtest/mtest.go": `package mtest
+
+import "testing"
+
+func Skip(t *testing.T, n int) {
+	if n > 0 {
+		t.Skip()
+	}
+}
+`,
 }
 
 // TestMechanical checks all mutants of a small package: what they change, and which of them
@@ -110,7 +120,7 @@ func TestMechanical(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	loaded, err := load(dir, []string{"m"})
+	loaded, err := load(dir, []string{"m/..."})
 	if err != nil {
 		t.Fatal(err)
 	}
