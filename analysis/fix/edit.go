@@ -146,12 +146,8 @@ func (e *editor) cut(tokens []string) {
 	}
 }
 
-// put sets the value at a path and creates missing parent objects.
+// put sets the value at a path, which is not that of the document, and creates missing parent objects.
 func (e *editor) put(tokens []string, value any) error {
-	if len(tokens) == 0 {
-		e.tree = value
-		return nil
-	}
 	parent, last := tokens[:len(tokens)-1], tokens[len(tokens)-1]
 	around, ok := e.at(parent...)
 	if !ok || around == nil {

@@ -1,10 +1,9 @@
 package fix
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"slices"
 	"strconv"
 
@@ -64,24 +63,26 @@ func (r *Result) Left() bool {
 // Definition rewrites a CRD, given as JSON in v1 or v1beta1. It returns an error if the CRD
 // cannot be read.
 func Definition(ctx context.Context, raw []byte, o Options) (*Result, error) {
-	if _, err := codec.DecodeLenient(raw); err != nil {
-		return nil, err
-	}
 	e := &editor{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &e.tree); err != nil {
-		return nil, err
+	_, err := codec.DecodeLenient(raw)
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(raw, &e.tree)
 	}
 	f := &fixer{Options: o, editor: e}
-	if err := f.run(ctx); err != nil {
+	if err == nil {
+		err = f.run(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
-	out := &Result{Edits: e.edits, Notes: f.notes, editor: e}
-	analysis.Sort(out.Notes)
-	var err error
-	if out.JSON, err = json.Marshal(e.tree); err != nil {
-		return nil, fmt.Errorf("encode the CRD: %w", err)
-	}
-	return out, nil
+	analysis.Sort(f.notes)
+	return &Result{Edits: e.edits, JSON: encode(e.tree), Notes: f.notes, editor: e}, nil
+}
+
+// encode returns a tree as JSON. It was decoded from JSON, so it has no values that JSON cannot express.
+func encode(tree any) []byte {
+	data, _ := json.Marshal(tree)
+	return data
 }
 
 // fixer is the state of rewriting one CRD.
@@ -104,26 +105,19 @@ func (f *fixer) run(ctx context.Context) error {
 			f.add(conflicting, analysis.Error, c.at, c.message)
 		}
 		if len(found) > 0 {
-			return f.err
+			return nil
 		}
 		f.addSchemas(keptAll)
 	}
 	f.rewriteSchemas(keptAll && !f.Prune)
-	if f.err != nil {
-		return f.err
-	}
-	return f.applyFixes(ctx)
+	err := f.err
+	return errors.Join(err, f.applyFixes(ctx))
 }
 
 // respell replaces superseded spellings first, because the later steps do not understand
 // them.
 func (f *fixer) respell(ctx context.Context) error {
-	if data, err := json.Marshal(f.tree); err != nil {
-		return fmt.Errorf("encode the CRD: %w", err)
-	} else if errs, err := crd.Superseded(data, schema.KEP); err == nil && len(errs) == 0 && !f.hasRejectedSpelling(data) {
-		return nil
-	}
-	found, err := f.lint(ctx, f.Configs...)
+	found, err := f.lint(ctx)
 	if err != nil {
 		return err
 	}
@@ -134,9 +128,7 @@ func (f *fixer) respell(ctx context.Context) error {
 		at := jsonptr.Split(finding.Pointer)
 		around := at[:len(at)-1]
 		v, _ := f.at(at...)
-		if err := f.apply(finding.Fix); err != nil {
-			return err
-		}
+		f.apply(finding.Fix)
 		// Pruning can resume only at an object.
 		if s := f.object(around...); v == false && s["properties"] != nil {
 			if typ, _ := statedType(s); typ == "" && s[preserve] == nil {
@@ -145,18 +137,6 @@ func (f *fixer) respell(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// hasRejectedSpelling reports whether a CRD may have a spelling that was never supported:
-// a switch for pruning in a version, or the format json.
-func (f *fixer) hasRejectedSpelling(data []byte) bool {
-	for i := range f.list("spec", "versions") {
-		v := f.object("spec", "versions", strconv.Itoa(i))
-		if v["prune"] != nil || v["preserveUnknownFields"] != nil {
-			return true
-		}
-	}
-	return bytes.Contains(data, []byte(`"format":"json"`))
 }
 
 // unknownFields reports whether the CRD preserves all unknown fields, and removes the field
@@ -217,16 +197,10 @@ func (f *fixer) rewriteSchemas(keepAll bool) {
 
 // structural reports whether a schema is structural and has everything that v1 requires.
 func (f *fixer) structural(s node) bool {
-	data, err := json.Marshal(s)
-	if err != nil {
-		return false
-	}
 	var props api.JSONSchemaProps
-	if err := api.Unmarshal(data, &props); err != nil {
-		return false
-	}
+	unreadable := api.Unmarshal(encode(s), &props)
 	structural, err := schema.NewStructural(&props)
-	return err == nil && !props.Nullable && !hasLooseSets(s) &&
+	return unreadable == nil && err == nil && !props.Nullable && !hasLooseSets(s) &&
 		!slices.ContainsFunc(schema.Check(structural, f.Semantics), func(x schema.Finding) bool {
 			return x.Refused && x.Kind != schema.PatternInvalid
 		})
@@ -235,17 +209,16 @@ func (f *fixer) structural(s node) bool {
 // applyFixes applies the fixes of package lint, and adds the remaining errors to the notes.
 func (f *fixer) applyFixes(ctx context.Context) error {
 	// A fix may reveal further findings. The number of rounds is limited.
-	const rounds = 8
-	for round := range rounds {
-		found, err := f.lint(ctx, f.Configs...)
+	for rounds := 7; ; rounds-- {
+		found, err := f.lint(ctx)
 		if err != nil {
 			return err
 		}
 		found = slices.DeleteFunc(found, f.ignores)
 		applied := false
 		for _, finding := range slices.Backward(found) {
-			if finding.Fix != nil && round < rounds-1 {
-				applied = f.apply(finding.Fix) == nil || applied
+			if finding.Fix != nil && rounds > 0 {
+				applied = f.apply(finding.Fix) || applied
 			}
 		}
 		if applied {
@@ -259,7 +232,6 @@ func (f *fixer) applyFixes(ctx context.Context) error {
 		}
 		return nil
 	}
-	return nil
 }
 
 // ignores reports whether a finding of package lint is ignored.
@@ -272,12 +244,8 @@ func (f *fixer) ignores(found analysis.Finding) bool {
 }
 
 // lint returns the findings of package lint for the current document.
-func (f *fixer) lint(ctx context.Context, configs ...lint.Config) ([]analysis.Finding, error) {
-	data, err := json.Marshal(f.tree)
-	if err != nil {
-		return nil, fmt.Errorf("encode the CRD: %w", err)
-	}
-	found, err := lint.Run(ctx, [][]byte{data}, lint.Options{Semantics: f.Semantics, Rules: f.Rules, Configs: configs})
+func (f *fixer) lint(ctx context.Context) ([]analysis.Finding, error) {
+	found, err := lint.Run(ctx, [][]byte{encode(f.tree)}, lint.Options{Semantics: f.Semantics, Rules: f.Rules, Configs: f.Configs})
 	if err != nil {
 		return nil, err
 	}
@@ -285,15 +253,15 @@ func (f *fixer) lint(ctx context.Context, configs ...lint.Config) ([]analysis.Fi
 }
 
 // apply applies all edits of a fix, or none.
-func (f *fixer) apply(fix *analysis.Fix) error {
+func (f *fixer) apply(fix *analysis.Fix) bool {
 	tree, edits, moved := f.tree, len(f.edits), len(f.moved)
 	f.tree = jsonx.Copy(tree)
 	for _, e := range fix.Edits {
 		f.do(e)
 	}
-	err := f.err
-	if err != nil {
+	if f.err != nil {
 		f.tree, f.edits, f.moved, f.err = tree, f.edits[:edits], f.moved[:moved], nil
+		return false
 	}
-	return err
+	return true
 }

@@ -2,6 +2,7 @@ package fix
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -346,6 +347,28 @@ func TestUnreadable(t *testing.T) {
 			t.Errorf("%s: %v", raw, err)
 		} else if !result.Left() {
 			t.Errorf("%s: nothing is left to do", raw)
+		}
+	}
+}
+
+// TestCanceled checks that a canceled context ends the work, at the start and after the first findings.
+func TestCanceled(t *testing.T) {
+	t.Parallel()
+	raw := []byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","spec":{"versions":[{"name":"v1","prune":true}]}}`)
+	for _, early := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if early {
+			cancel()
+		}
+		asked := false
+		_, err := Definition(ctx, raw, Options{Rules: cel.Checker{}, Ignore: func(analysis.Finding) bool {
+			asked = true
+			cancel()
+			return false
+		}})
+		if !errors.Is(err, context.Canceled) || asked == early {
+			t.Errorf("canceled early: %t, asked: %t: %v", early, asked, err)
 		}
 	}
 }
