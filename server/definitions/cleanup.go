@@ -146,11 +146,7 @@ var errFinalizers = errors.New("there are other finalizers")
 // release deletes a CRD whose objects are gone. If it has other finalizers, it only removes
 // ours.
 func (s *crdStorage) release(ctx context.Context, name string, uid types.UID) error {
-	key, err := s.KeyFunc(ctx, name)
-	if err != nil {
-		return err
-	}
-	err = s.Storage.Delete(ctx, key, s.NewFunc(), &storage.Preconditions{UID: &uid}, func(_ context.Context, obj runtime.Object) error {
+	err := s.Storage.Delete(ctx, s.key(ctx, name), s.NewFunc(), &storage.Preconditions{UID: &uid}, func(_ context.Context, obj runtime.Object) error {
 		if len(others(obj.(metav1.Object).GetFinalizers())) > 0 {
 			return errFinalizers
 		}

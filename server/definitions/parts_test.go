@@ -393,6 +393,14 @@ func TestRead(t *testing.T) {
 		}
 		first = d.read(entry("a.g", text), nil)
 	}
+	// A schema that cannot be decoded is not known to be the same as any other.
+	bad := strings.Replace(text, `{"name":"v1"}`, `{"name":"v1","schema":{"openAPIV3Schema":{"description":5}}}`, 1)
+	for _, texts := range [][2]string{{bad, text}, {text, bad}, {bad, strings.Replace(bad, `"group":"g"`, `"group": "g"`, 1)}} {
+		old := d.read(entry("a.g", texts[0]), nil)
+		if next := d.read(entry("a.g", texts[1]), old); old == nil || next == nil || next.text == old.text {
+			t.Errorf("%s and %s share a spec", texts[0], texts[1])
+		}
+	}
 	// What kube-apiserver does not have is not read, also if it is not valid.
 	foreign := strings.Replace(text, `"versions":`, `"validation":{"jsonSchema":5},"versions":`, 1)
 	if got := d.read(entry("a.g", foreign), nil); got == nil {

@@ -39,18 +39,14 @@ type crdStorage struct {
 func (s *crdStorage) Create(ctx context.Context, obj runtime.Object,
 	validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
 	out, err := s.Store.Create(ctx, obj, validate, o)
-	if err == nil && !dryrun.IsDryRun(o.DryRun) {
-		s.definitions.settle(ctx, out)
-	}
+	s.definitions.settle(ctx, out)
 	return out, err
 }
 
 func (s *crdStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	out, created, err := s.Store.Update(ctx, name, s.definitions.ifReadable(info), create, update, force, o)
-	if err == nil && !dryrun.IsDryRun(o.DryRun) {
-		s.definitions.settle(ctx, out)
-	}
+	s.definitions.settle(ctx, out)
 	return out, created, err
 }
 
@@ -74,9 +70,7 @@ type subresource struct {
 func (s *subresource) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	out, created, err := s.Patcher.Update(ctx, name, s.definitions.ifReadable(info), create, update, force, o)
-	if err == nil && !dryrun.IsDryRun(o.DryRun) {
-		s.definitions.settle(ctx, out)
-	}
+	s.definitions.settle(ctx, out)
 	return out, created, err
 }
 
@@ -119,9 +113,7 @@ func (s *crdStorage) Delete(ctx context.Context, name string, validate rest.Vali
 				"CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
 			return nil
 		})
-	if err == nil && !dryrun.IsDryRun(o.DryRun) {
-		s.definitions.settle(ctx, out)
-	}
+	s.definitions.settle(ctx, out)
 	return out, false, err
 }
 
@@ -145,12 +137,8 @@ func (s *crdStorage) DeleteCollection(ctx context.Context, validate rest.Validat
 // rewrite changes the current state of a stored CRD internally, without a strategy.
 func (s *crdStorage) rewrite(ctx context.Context, name string, conditions storage.Preconditions, dryRun bool,
 	change func(*api.CustomResourceDefinition, runtime.Object) error) (runtime.Object, error) {
-	key, err := s.KeyFunc(ctx, name)
-	if err != nil {
-		return nil, err
-	}
 	out := s.NewFunc()
-	err = s.Storage.GuaranteedUpdate(fence.WithReserve(ctx), key, out, false, &conditions,
+	err := s.Storage.GuaranteedUpdate(fence.WithReserve(ctx), s.key(ctx, name), out, false, &conditions,
 		storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
 			c, err := hub(existing)
 			if err != nil {
@@ -175,8 +163,7 @@ func (s *crdStorage) rewrite(ctx context.Context, name string, conditions storag
 func (s *crdStorage) replaceStatus(ctx context.Context, c *api.CustomResourceDefinition,
 	e *store.Entry, status *api.CustomResourceDefinitionStatus) error {
 	data, ok := codec.ReplaceStatus(e.Value, status)
-	replacer, can := s.Storage.Storage.(*backend.Storage)
-	if !ok || !can {
+	if !ok {
 		_, err := s.rewrite(ctx, c.Name, only(c.UID, c.ResourceVersion), false,
 			func(stored *api.CustomResourceDefinition, _ runtime.Object) error {
 				stored.Status = *status
@@ -184,14 +171,21 @@ func (s *crdStorage) replaceStatus(ctx context.Context, c *api.CustomResourceDef
 			})
 		return err
 	}
-	key, err := s.KeyFunc(ctx, c.Name)
-	if err != nil {
-		return err
-	}
-	if err := replacer.Replace(fence.WithReserve(ctx), key, data, e.Revision); err != nil {
-		return s.failure(c.Name, err)
+	return s.replace(ctx, c.Name, data, e.Revision)
+}
+
+// replace replaces the stored value of a CRD, if it is that of a revision.
+func (s *crdStorage) replace(ctx context.Context, name string, data []byte, revision int64) error {
+	stored := s.Storage.Storage.(*backend.Storage) // that of package fence
+	if err := stored.Replace(fence.WithReserve(ctx), s.key(ctx, name), data, revision); err != nil {
+		return s.failure(name, err)
 	}
 	return nil
+}
+
+// key returns the key of a stored CRD in its storage.
+func (s *crdStorage) key(ctx context.Context, name string) string {
+	return s.KeyRootFunc(ctx) + "/" + name
 }
 
 // failure returns the error of an internal write for clients.
@@ -220,7 +214,8 @@ func setTerminating(c *api.CustomResourceDefinition, status api.ConditionStatus,
 	c.Status.Conditions = append(c.Status.Conditions, condition)
 }
 
-// settle waits until a write is in the catalog.
+// settle waits until a write is in the catalog. written is nil if the write has failed, and has the
+// revision of an earlier one if it is a dry run: there is nothing to wait for.
 func (d *Definitions) settle(ctx context.Context, written runtime.Object) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()

@@ -218,6 +218,9 @@ func TestReconcile(t *testing.T) {
 	if next.fence("v") != "Active" || next.fence("g") != "Active" || next.fence("o") == "Active" {
 		t.Errorf("fences %q, %q, %q", next.fence("v"), next.fence("g"), next.fence("o"))
 	}
+	if next.Progress() < 4+3 {
+		t.Errorf("4 CRDs were read and 3 reconciled, but the progress is %d", next.Progress())
+	}
 	if err := next.Refresh(t.Context(), "bads.example.com"); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("a CRD that cannot be read at the start: %v", err)
 	}
@@ -393,9 +396,10 @@ func TestInternalWrites(t *testing.T) {
 	if u.writeStatus(ended, s, known.crd, status); len(u.retries) != 0 {
 		t.Error("a write is repeated after the end")
 	}
-	broken := *s
-	broken.Store.KeyFunc = func(context.Context, string) (string, error) { return "", errors.New("broken") }
-	if u.writeStatus(t.Context(), &broken, known.crd, status); len(u.retries) != 1 {
+	u.sync()
+	u.known[widgets] = u.read(u.store.Get(key), nil)
+	tooLarge := api.CustomResourceDefinitionStatus{StoredVersions: []string{strings.Repeat("v", 2<<20)}}
+	if u.writeStatus(t.Context(), s, u.known[widgets].crd, tooLarge); len(u.retries) != 1 {
 		t.Error("a write that fails is not repeated")
 	} else {
 		u.retries[widgets].timer.Stop()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,8 +15,6 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	"espalier.dev/api"
-	"espalier.dev/server/backend"
-	"espalier.dev/server/fence"
 )
 
 // deleteUnreadable deletes a CRD whose schemas cannot be decoded. It changes only the metadata
@@ -27,8 +26,7 @@ func (s *crdStorage) deleteUnreadable(ctx context.Context, c *api.CustomResource
 	if e == nil || strconv.FormatInt(e.Revision, 10) != c.ResourceVersion {
 		return nil, false, apierrors.NewConflict(s.DefaultQualifiedResource, c.Name, errors.New("the CRD has changed: try again"))
 	}
-	replacer, ok := s.Storage.Storage.(*backend.Storage)
-	known := ok && s.definitions.read(e, nil) != nil
+	known := s.definitions.read(e, nil) != nil
 	switch {
 	case known && c.DeletionTimestamp != nil: // the deletion is already running
 		return obj, false, nil
@@ -37,13 +35,9 @@ func (s *crdStorage) deleteUnreadable(ctx context.Context, c *api.CustomResource
 	case !known:
 		return s.Store.Delete(ctx, c.Name, validate, o)
 	}
-	key, err := s.KeyFunc(ctx, c.Name)
-	if err != nil {
-		return nil, false, err
-	}
 	if p := o.Preconditions; p != nil {
 		conditions := storage.Preconditions{UID: p.UID, ResourceVersion: p.ResourceVersion}
-		if err := conditions.Check(key, obj); err != nil {
+		if err := conditions.Check(s.key(ctx, c.Name), obj); err != nil {
 			return nil, false, s.failure(c.Name, err)
 		}
 	}
@@ -54,8 +48,8 @@ func (s *crdStorage) deleteUnreadable(ctx context.Context, c *api.CustomResource
 	if err != nil {
 		return nil, false, s.definitions.unreadableError(c.Name, err)
 	}
-	if err := replacer.Replace(fence.WithReserve(ctx), key, text, e.Revision); err != nil {
-		return nil, false, s.failure(c.Name, err)
+	if err := s.replace(ctx, c.Name, text, e.Revision); err != nil {
+		return nil, false, err
 	}
 	return obj, false, nil
 }
@@ -69,14 +63,12 @@ func markDeleted(text []byte) ([]byte, error) {
 	if err := json.Unmarshal(crd["metadata"], &metadata); err != nil {
 		return nil, err
 	}
-	now, err := json.Marshal(metav1.Now())
-	if err != nil {
-		return nil, err
-	}
-	metadata["deletionTimestamp"] = now
+	metadata["deletionTimestamp"] = json.RawMessage(`"` + time.Now().UTC().Format(time.RFC3339) + `"`)
 	metadata["finalizers"] = json.RawMessage(`["` + api.CustomResourceCleanupFinalizer + `"]`)
-	if crd["metadata"], err = json.Marshal(metadata); err != nil {
-		return nil, err
+	marked := map[string]any{}
+	for name, value := range crd {
+		marked[name] = value
 	}
-	return json.Marshal(crd)
+	marked["metadata"] = metadata
+	return json.Marshal(marked)
 }

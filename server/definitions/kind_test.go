@@ -1,0 +1,201 @@
+package definitions
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"espalier.dev/api"
+	"espalier.dev/api/v1beta1"
+	"espalier.dev/schema"
+)
+
+// TestValidateVersions checks that a CRD is validated by the rules of the version in which it is sent,
+// and an update by more rules than a create.
+func TestValidateVersions(t *testing.T) {
+	t.Parallel()
+	v1, beta := kindsFor(t, schema.Kubernetes)
+	// Only v1beta1 allows a version without a schema, and no version allows another scope.
+	noSchema := func(c *api.CustomResourceDefinition) {
+		c.Spec.Versions[0].Schema, c.Spec.PreserveUnknownFields = nil, true
+	}
+	scope := func(c *api.CustomResourceDefinition) { c.Spec.Scope = api.ClusterScoped }
+	established := widgetsWith(func(c *api.CustomResourceDefinition) {
+		c.ResourceVersion = "1"
+		c.Status.Conditions = []api.CustomResourceDefinitionCondition{{Type: api.Established, Status: api.ConditionTrue}}
+	})
+	for name, test := range map[string]struct {
+		change func(*api.CustomResourceDefinition)
+		kind   *kind
+		update bool
+		valid  bool
+	}{
+		"v1":                                 {nil, v1, false, true},
+		"v1beta1":                            {nil, beta, false, true},
+		"update of v1":                       {nil, v1, true, true},
+		"update of v1beta1":                  {nil, beta, true, true},
+		"v1 without a schema":                {noSchema, v1, false, false},
+		"v1beta1 without a schema":           {noSchema, beta, false, true},
+		"update of v1 without a schema":      {noSchema, v1, true, false},
+		"update of v1beta1 without a schema": {noSchema, beta, true, true},
+		"v1 with another scope":              {scope, v1, false, true},
+		"v1beta1 with another scope":         {scope, beta, false, true},
+		"update of the scope of v1":          {scope, v1, true, false},
+		"update of the scope of v1beta1":     {scope, beta, true, false},
+	} {
+		k := *test.kind.kinds
+		k.warnings = func(_ context.Context, c *api.CustomResourceDefinition) []string { return []string{"about " + c.Name} }
+		k.compliance = initial{}
+		one := &kind{kinds: &k, Version: test.kind.Version, raw: test.kind.raw}
+		c := widgetsWith(test.change)
+		want := []string{"about " + widgets}
+		obj := represent(c, one.Name())
+		errs, warnings := one.Validate(t.Context(), obj, nil)
+		if test.update {
+			c.ResourceVersion = "1"
+			want = append(want, widgets+" becomes "+widgets)
+			errs, warnings = one.Validate(t.Context(), represent(c, one.Name()), represent(established.DeepCopy(), one.Name()))
+		}
+		if (len(errs) == 0) != test.valid {
+			t.Errorf("%s: %v", name, errs)
+		}
+		if !test.valid {
+			want = nil
+		}
+		// The versions have warnings of their own.
+		own := slices.DeleteFunc(slices.Clone(warnings), func(w string) bool { return !strings.Contains(w, widgets) })
+		if !slices.Equal(own, want) {
+			t.Errorf("%s: warnings %q, want %q", name, warnings, want)
+		}
+	}
+	if _, warnings := v1.Validate(t.Context(), widgetsWith(nil), nil); len(warnings) != 0 {
+		t.Errorf("got %q", warnings)
+	}
+}
+
+// TestDefaults checks that each version has its defaults, and that they can be prepared.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	v1, beta := kindsFor(t, schema.Kubernetes)
+	c := definitionOf()
+	v1.Default(c)
+	if c.Spec.Names.Singular != "widget" || c.Spec.Names.ListKind != "WidgetList" {
+		t.Errorf("got %v", c.Spec.Names)
+	}
+	b := v1beta1.FromV1(definitionOf())
+	b.Spec.Scope = ""
+	beta.Default(b)
+	if b.Spec.Names.Singular != "widget" || b.Spec.Scope != api.NamespaceScoped {
+		t.Errorf("got %v", b.Spec)
+	}
+	for _, k := range []*kind{v1, beta} {
+		next := widgetsWith(func(c *api.CustomResourceDefinition) {
+			c.Generation = 7
+			c.Status.StoredVersions = []string{"v9"}
+		})
+		obj := represent(next.DeepCopy(), k.Name())
+		if err := k.Prepare(t.Context(), obj, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := hub(obj); err != nil || got.Generation != 1 || slices.Contains(got.Status.StoredVersions, "v9") {
+			t.Errorf("%s, created: generation %d, %v, %v", k.Name(), got.Generation, got.Status, err)
+		}
+		obj = represent(next.DeepCopy(), k.Name())
+		before := widgetsWith(func(c *api.CustomResourceDefinition) { c.Generation = 3; c.Spec.Names.Kind = "Gadget" })
+		if err := k.Prepare(t.Context(), obj, represent(before, k.Name())); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := hub(obj); err != nil || got.Generation != 4 || slices.Contains(got.Status.StoredVersions, "v9") {
+			t.Errorf("%s, updated: generation %d, %v, %v", k.Name(), got.Generation, got.Status, err)
+		}
+	}
+}
+
+// TestConvertLists checks that the items of lists have no kind, as in any list of Go structs.
+func TestConvertLists(t *testing.T) {
+	t.Parallel()
+	v1, _ := kindsFor(t, schema.Kubernetes)
+	to := runtimeschema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
+	of := metav1.TypeMeta{Kind: "K", APIVersion: "a/v1"}
+	list := &api.CustomResourceDefinitionList{Items: []api.CustomResourceDefinition{{TypeMeta: of}, {TypeMeta: of}}}
+	old := &v1beta1.CustomResourceDefinitionList{Items: []v1beta1.CustomResourceDefinition{{TypeMeta: of}, {TypeMeta: of}}}
+	if got, err := v1.Convert(list, to); err != nil || got != list || list.Items[0].Kind != "" || list.Items[1].APIVersion != "" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := v1.Convert(old, to); err != nil || got != old || old.Items[0].Kind != "" || old.Items[1].APIVersion != "" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// TestSupersededSpelling checks that a CRD with a spelling of an earlier draft is rejected, unless
+// kube-apiserver would drop it.
+func TestSupersededSpelling(t *testing.T) {
+	t.Parallel()
+	const text = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"a.g"},"spec":{"group":"g","prune":true,"names":{"plural":"a","kind":"A"},"scope":"Cluster","versions":[{"name":"v1","served":true,"storage":true}]}}`
+	for sem, rejected := range map[schema.Semantics]bool{schema.KEP: true, schema.Kubernetes: false} {
+		v1, _ := kindsFor(t, sem)
+		for _, report := range []bool{false, true} {
+			obj, _, err := v1.Decode([]byte(text), schema.DecodeOptions{Report: report})
+			if (err != nil) != rejected || (obj == nil) != rejected || rejected && !strings.Contains(err.Error(), "spec.prune") {
+				t.Errorf("%v: got %v, %v", sem, obj, err)
+			}
+			if _, _, err := v1.CheckApplied([]byte(text), report); (err != nil) != rejected {
+				t.Errorf("%v, applied: %v", sem, err)
+			}
+		}
+	}
+}
+
+// TestForeignFields checks that the fields that kube-apiserver does not have are read only in our own
+// semantics, whatever form they have.
+func TestForeignFields(t *testing.T) {
+	t.Parallel()
+	const head = `{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition","metadata":{"name":"a.g"},"spec":{"group":"g","names":{"plural":"a","kind":"A"},"scope":"Cluster","version":"v1",`
+	for sem, known := range map[schema.Semantics]bool{schema.KEP: true, schema.Kubernetes: false} {
+		_, beta := kindsFor(t, sem)
+		text := []byte(head + `"validation":{"jsonSchema":{"type":"object"}}}}`)
+		c, err := beta.readStored(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := api.LegacySchema(c); err != nil || (s != nil) != known {
+			t.Errorf("%v: got %v, %v", sem, s, err)
+		}
+		c, spec, err := beta.readHead(text)
+		if err != nil || len(spec) == 0 || c.Name != "a.g" {
+			t.Fatal(c, err)
+		}
+		if s, err := api.LegacySchema(c); err != nil || s != nil && !known {
+			t.Errorf("%v, head: got %v, %v", sem, s, err)
+		}
+		bad := []byte(head + `"validation":{"jsonSchema":5}}}`)
+		if _, err := beta.readStored(bad); (err != nil) != known {
+			t.Errorf("%v: %v", sem, err)
+		}
+		if _, err := beta.readStored([]byte(`{`)); err == nil {
+			t.Errorf("%v: a text that ends too early is read", sem)
+		}
+		if _, _, err := beta.readHead([]byte(`{`)); err == nil {
+			t.Errorf("%v: a text that ends too early has a head", sem)
+		}
+		applied, _, err := beta.CheckApplied(text, false)
+		var tree struct {
+			Spec struct {
+				Validation map[string]any `json:"validation"`
+			} `json:"spec"`
+		}
+		if err != nil || json.Unmarshal(applied, &tree) != nil || (tree.Spec.Validation["jsonSchema"] != nil) != known {
+			t.Errorf("%v, applied: %s, %v", sem, applied, err)
+		}
+		// kube-apiserver does not have the field.
+		_, complaints, err := beta.CheckApplied(text, true)
+		if err != nil || (len(complaints) == 0) != known {
+			t.Errorf("%v: %v, %v", sem, complaints, err)
+		}
+	}
+}
