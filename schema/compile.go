@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"errors"
 	"slices"
 
 	"espalier.dev/internal/jsonx"
@@ -102,9 +101,6 @@ func newCompiler(opts []Option) *compiler {
 // finish completes what depends on all nodes.
 func (c *compiler) finish() (*Program, error) {
 	p := c.p
-	if len(p.nodes) > 1<<30 {
-		return nil, errors.New("schema is too large")
-	}
 	c.compact()
 	c.finishRoot()
 	if p.hasDefaults {

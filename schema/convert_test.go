@@ -298,6 +298,10 @@ func TestConvertErrors(t *testing.T) {
 			&api.JSONSchemaProps{Enum: []api.JSON{{Raw: []byte(`x`)}}},
 		},
 		{
+			"a default and an example", ".default is not valid JSON: unexpected end of JSON input; .example is not valid JSON: invalid character 'x' looking for beginning of value",
+			&api.JSONSchemaProps{Default: &api.JSON{Raw: []byte(`[`)}, Example: &api.JSON{Raw: []byte(`x`)}},
+		},
+		{
 			"several errors, in order",
 			".definitions is not supported in a structural schema; .id is not supported in a structural schema; " +
 				".properties[a].$schema is not supported in a structural schema; .properties[b].$schema is not supported in a structural schema",
@@ -318,6 +322,9 @@ func TestConvertErrors(t *testing.T) {
 					}
 					if path := all[0].Path.String() + "." + all[0].Keyword; !strings.HasPrefix(tt.want, path) {
 						t.Errorf("got path and keyword %s", path)
+					}
+					if cause := all[0].Err; cause != nil && !errors.Is(err, cause) {
+						t.Errorf("%v does not wrap %v", err, cause)
 					}
 				})
 			}

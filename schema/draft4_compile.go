@@ -74,10 +74,7 @@ func (c *draft4Compiler) fail(parent int32, step SchemaStep, keyword, reason str
 
 // resolve returns the node of the definition that ref refers to.
 func (c *draft4Compiler) resolve(ref string, parent int32, step SchemaStep) (int32, error) {
-	name, reason := referredDefinition(ref, c.definitions)
-	if reason != "" {
-		return none, c.fail(parent, step, "$ref", reason)
-	}
+	name, _ := referredDefinition(ref, c.definitions) // checkDraft4 has found it
 	id, known := c.compiled[name]
 	switch {
 	case !known:

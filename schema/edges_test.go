@@ -3,11 +3,13 @@ package schema_test
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
@@ -207,6 +209,7 @@ func TestUnknownKinds(t *testing.T) {
 	for got, want := range map[string]string{
 		schema.MetadataDropped.String(): "metadata dropped", (schema.MetadataDropped + 1).String(): "unknown",
 		schema.Builtin.String(): "built-in", (schema.Builtin + 1).String(): "unknown",
+		schema.UnionDiscriminator.String(): "UnionDiscriminator", (schema.UnionDiscriminator + 1).String(): "unknown",
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -264,5 +267,168 @@ func TestEmbeddedResourceShape(t *testing.T) {
 	}
 	if items := meta["ownerReferences"].Items; items == nil || items.Properties["uid"] == nil {
 		t.Errorf("ownerReferences: got items %+v, want those of an owner reference", items)
+	}
+}
+
+// TestDepth checks that values are decoded up to the depth that the reader allows.
+func TestDepth(t *testing.T) {
+	p := compile(t, `{type: object, properties: {a: {type: array}}}`)
+	for depth, ok := range map[int]bool{jsonx.MaxDepth - 1: true, jsonx.MaxDepth: false} {
+		for _, last := range []string{"[]", "{}"} {
+			text := `{"a":` + strings.Repeat("[", depth-1) + last + strings.Repeat("]", depth-1) + "}"
+			_, _, err := p.Decode([]byte(text), schema.DecodeOptions{})
+			if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "exceeded max depth") {
+				t.Errorf("%d levels of %s: got %v", depth, last, err)
+			}
+			if got := p.IsNormal([]byte(text)); got != ok {
+				t.Errorf("%d levels of %s: normal is %v", depth, last, got)
+			}
+		}
+	}
+}
+
+// TestJSONSchemaLimit checks that a jsonSchema, too, stops after enough violations: in fields, items
+// and tuples.
+func TestJSONSchemaLimit(t *testing.T) {
+	p, err := schema.CompileJSONSchema(props(t, `{properties: {map: {additionalProperties: {type: string}}, list: {items: {type: string}}, tuple: {items: [{type: string}], additionalItems: {type: string}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = schema.MaxViolations + 10
+	items, fields := make([]any, n), map[string]any{}
+	for i := range n {
+		items[i], fields[strconv.Itoa(i)] = int64(i), int64(i)
+	}
+	for name, v := range map[string]any{"map": fields, "list": items, "tuple": items} {
+		obj := schema.Object{name: v}
+		if got := len(p.Validate(t.Context(), obj, nil)); got != schema.MaxViolations {
+			t.Errorf("%s: got %d violations, want %d", name, got, schema.MaxViolations)
+		}
+		if got := len(p.Validate(schema.Exhaustive(t.Context()), obj, nil)); got != n {
+			t.Errorf("%s: got %d violations, want all of %d", name, got, n)
+		}
+	}
+}
+
+// TestSchemasOfNil checks that a Structural without a schema for a field converts to an empty one.
+func TestSchemasOfNil(t *testing.T) {
+	s := &schema.Structural{Properties: map[string]*schema.Structural{"a": nil}, ValueValidation: &schema.ValueValidation{
+		Not: &schema.NestedValueValidation{Properties: map[string]*schema.NestedValueValidation{"b": nil}}}}
+	sameJSON(t, s.ToJSONSchemaProps(), `{"properties":{"a":{}},"not":{"properties":{"b":{}}}}`)
+}
+
+// TestIntOrStringForms checks which branches of an anyOf express int-or-string: those without
+// anything but the type, or with values that kube-apiserver reads as absent.
+func TestIntOrStringForms(t *testing.T) {
+	null, one := &schema.JSON{}, &schema.JSON{Value: int64(1)}
+	for name, tt := range map[string]struct {
+		change func(*schema.NestedValueValidation)
+		ok     bool
+	}{
+		"nothing":            {func(*schema.NestedValueValidation) {}, true},
+		"a default of null":  {func(v *schema.NestedValueValidation) { v.ForbiddenGenerics.Default = null }, true},
+		"a default":          {func(v *schema.NestedValueValidation) { v.ForbiddenGenerics.Default = one }, false},
+		"an example of null": {func(v *schema.NestedValueValidation) { v.ForbiddenGenerics.Example = null }, true},
+		"an example":         {func(v *schema.NestedValueValidation) { v.ForbiddenGenerics.Example = one }, false},
+		"no other fields":    {func(v *schema.NestedValueValidation) { v.AdditionalProperties = &schema.NestedOrBool{} }, true},
+		"all other fields":   {func(v *schema.NestedValueValidation) { v.AdditionalProperties = &schema.NestedOrBool{Bool: true} }, false},
+		"a title":            {func(v *schema.NestedValueValidation) { v.ForbiddenGenerics.Title = "t" }, false},
+		"a minimum":          {func(v *schema.NestedValueValidation) { one := 1.0; v.Minimum = &one }, false},
+		"another type":       {func(v *schema.NestedValueValidation) { v.ForbiddenGenerics.Type = "number" }, false},
+		"a schema of no value": {func(v *schema.NestedValueValidation) {
+			v.AdditionalProperties = &schema.NestedOrBool{Nested: &schema.NestedValueValidation{}}
+		}, false},
+	} {
+		s := parseStructural(t, `{type: object, properties: {v: {x-kubernetes-int-or-string: true, anyOf: [{type: integer}, {type: string}]}}}`)
+		tt.change(&s.Properties["v"].ValueValidation.AnyOf[0])
+		rejected := slices.ContainsFunc(schema.Check(s, schema.Kubernetes), func(f schema.Finding) bool {
+			return f.Path.String() == ".properties[v].anyOf[1].type"
+		})
+		if rejected == tt.ok {
+			t.Errorf("%s: the type of the other branch is rejected: %t", name, rejected)
+		}
+	}
+}
+
+// TestMetadataExample checks that the schema of metadata may have an example of null, which
+// kube-apiserver reads as absent.
+func TestMetadataExample(t *testing.T) {
+	for _, sem := range both {
+		for value, ok := range map[any]bool{nil: true, "x": false} {
+			s := parseStructural(t, `{type: object, properties: {metadata: {type: object}}}`)
+			s.Properties["metadata"].Example = &schema.JSON{Value: value}
+			if got := schema.Check(s, sem); len(got) == 0 != ok {
+				t.Errorf("%v: %v: got %v", sem, value, got)
+			}
+		}
+	}
+}
+
+// TestCheckLimit checks that findings about fields that are not in the core are bounded: each has a
+// path, and they may be far down.
+func TestCheckLimit(t *testing.T) {
+	const levels = 2000
+	s, v := &schema.Structural{Generic: schema.Generic{Type: "object"}}, &schema.NestedValueValidation{}
+	for range levels {
+		s = &schema.Structural{Generic: schema.Generic{Type: "object"}, Properties: map[string]*schema.Structural{"a": s}}
+		v = &schema.NestedValueValidation{Properties: map[string]*schema.NestedValueValidation{"a": v, "b": {}}}
+	}
+	s.ValueValidation = &schema.ValueValidation{Not: v}
+	if got := len(schema.Check(s, schema.KEP)); got < 100 || got >= levels {
+		t.Errorf("got %d findings", got)
+	}
+}
+
+// TestManyOwners checks the number of owner references that an object may have.
+func TestManyOwners(t *testing.T) {
+	p := compile(t, `{type: object}`, schema.WithIdentity(schema.Identity{APIVersion: "example.com/v1", Kind: "Thing", Namespaced: true}))
+	owners := make([]any, schema.MaxOwnerReferences+1)
+	for i := range owners {
+		owners[i] = map[string]any{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
+	}
+	for n, want := range map[int]int{schema.MaxOwnerReferences: 0, schema.MaxOwnerReferences + 1: 1} {
+		got := errorsOf(p, schema.Object{"apiVersion": "example.com/v1", "kind": "Thing",
+			"metadata": map[string]any{"name": "a", "namespace": "b", "ownerReferences": owners[:n]}}, nil)
+		if len(got) != want || want > 0 && got[0] != "metadata.ownerReferences: Too many: 65537: must have at most 65536 items" {
+			t.Errorf("%d: got %.300q", n, got)
+		}
+	}
+}
+
+// TestEmbeddedInMetadata checks that a malformed resource in metadata, where a schema has one, is
+// rejected like any other.
+func TestEmbeddedInMetadata(t *testing.T) {
+	p := compile(t, `{type: object, properties: {r: {type: object, x-kubernetes-embedded-resource: true, properties: {metadata: {type: object, properties: {
+  managedFields: {type: array, items: {type: object, properties: {fieldsV1: {type: object, x-kubernetes-embedded-resource: true}}}}}}}}}}`)
+	for kind, ok := range map[string]bool{`"Pod"`: true, `1`: false} {
+		obj := object(t, `{"r":{"apiVersion":"v1","kind":"Pod","metadata":{"managedFields":[{"fieldsV1":{"apiVersion":"v1","kind":`+kind+`}}]}}}`)
+		_, err := p.Normalize(obj, schema.DecodeOptions{})
+		if (err == nil) != ok || err != nil && !strings.HasPrefix(err.Error(), "r.metadata.managedFields[0].fieldsV1.kind: ") {
+			t.Errorf("%s: got %v", kind, err)
+		}
+	}
+}
+
+// TestPrunedDefault checks that a default in metadata that metadata cannot have is not filled in.
+func TestPrunedDefault(t *testing.T) {
+	p := compile(t, `{type: object, properties: {r: {type: object, x-kubernetes-embedded-resource: true, properties: {metadata: {type: object, properties: {
+  labels: {type: object, properties: {"x": {type: object, default: {}}}}}}}}}}`)
+	const text = `{"r":{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"b"}}}}`
+	obj, _, err := p.Decode([]byte(text), schema.DecodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameJSON(t, obj, text)
+}
+
+// TestRemedyText checks the text of a set of bounds.
+func TestRemedyText(t *testing.T) {
+	path := schema.SchemaPath{{Keyword: "properties", Form: schema.StepNamed, Name: "a"}}
+	r := schema.RuleRemedy{{Path: path, Keyword: "maxItems", Max: 10}, {Keyword: "maxLength", Max: 5}}
+	if got, want := r.String(), ".properties[a].maxItems: 10 and .maxLength: 5"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := schema.MoreErrors().Error(), "<nil>: Invalid value: null: there may be more errors: correct the existing errors to complete validation"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"iter"
 	"reflect"
 	"strings"
 	"sync"
@@ -93,7 +92,9 @@ func newMetaStruct(t reflect.Type) *metaType {
 		docs = d.SwaggerDoc()
 	}
 	out := &metaType{kind: metaStruct, description: docs[""], fields: make(map[string]*metaType, t.NumField())}
-	for name, f := range jsonFields(t) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",") // all fields of the types in ObjectMeta have one
 		sub := newMetaType(f.Type)
 		sub.description = docs[name]
 		if strings.Contains(f.Tag.Get("json"), ",omitempty") {
@@ -104,20 +105,6 @@ func newMetaStruct(t reflect.Type) *metaType {
 		out.fields[name] = sub
 	}
 	return out
-}
-
-// jsonFields yields the fields of a struct with their JSON names. All fields of the types in
-// ObjectMeta have one.
-func jsonFields(t reflect.Type) iter.Seq2[string, reflect.StructField] {
-	return func(yield func(string, reflect.StructField) bool) {
-		for i := range t.NumField() {
-			f := t.Field(i)
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if !yield(name, f) {
-				return
-			}
-		}
-	}
 }
 
 // schema returns the schema of the type.

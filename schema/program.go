@@ -198,19 +198,6 @@ func (r NodeRef) Path() SchemaPath {
 // empty string.
 func (r NodeRef) String() string { return r.Path().String() }
 
-// Fields returns the names of the fields that the schema specifies, sorted.
-func (r NodeRef) Fields() []string {
-	if r.program == nil || r.index < nowhere {
-		return nil
-	}
-	list := r.program.nodes[r.index].props.list
-	names := make([]string, len(list))
-	for i, p := range list {
-		names[i] = p.name
-	}
-	return names
-}
-
 // reader returns a Reader from the pool.
 func (p *Program) reader(src []byte) *jsonx.Reader {
 	r, _ := p.readers.Get().(*jsonx.Reader)

@@ -52,6 +52,11 @@ func TestRatcheting(t *testing.T) {
 			{`[{"k":"a","l":2},{"k":"a","l":1,"num":9}]`, `[{"k":"a","l":1,"num":9}]`, nil},
 			{`[{"k":"a","l":2,"num":9}]`, `[{"k":"a","l":1,"num":9}]`, []string{`v[0].num: Invalid value: 9: v[0].num in body should be less than or equal to 3`}},
 		}},
+		{"by keys of any type", `{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k, l], items: {type: object, properties: {k: {type: boolean}, l: {type: number}, num: {type: integer, maximum: 3}}}}`, []updateCase{
+			{`[{"k":true,"l":1.5,"num":1},{"k":false,"l":1.5,"num":9}]`, `[{"k":false,"l":1.5,"num":9}]`, nil},
+			{`[{"k":true,"l":1.5,"num":9}]`, `[{"k":false,"l":1.5,"num":9}]`, []string{`v[0].num: Invalid value: 9: v[0].num in body should be less than or equal to 3`}},
+			{`[{"k":true,"l":2.5,"num":9}]`, `[{"k":true,"l":1.5,"num":9}]`, []string{`v[0].num: Invalid value: 9: v[0].num in body should be less than or equal to 3`}},
+		}},
 		{"an atomic list counts as a whole", `{type: array, items: {type: integer, maximum: 3}}`, []updateCase{
 			{`[9,1]`, `[9,1]`, nil},
 			{`[9,2]`, `[9,1]`, []string{`v[0]: Invalid value: 9: v[0] in body should be less than or equal to 3`}},

@@ -58,17 +58,14 @@ func (c *Change) Nearest() string {
 	if c.Schema == (NodeRef{}) {
 		return nearest.Name(c.Path[len(c.Path)-1].Key, slices.Values(metadataFields(c.Path)))
 	}
-	props := c.Schema.program.nodes[c.Schema.index].props.list
-	return nearest.Name(c.Path[len(c.Path)-1].Key, func(yield func(string) bool) {
-		for i := range props {
-			if !yield(props[i].name) {
-				return
-			}
-		}
-		if len(c.Path) == 1 {
-			_ = yield("apiVersion") && yield("kind") && yield("metadata") // which every object has
-		}
-	})
+	var names []string
+	for _, p := range c.Schema.program.nodes[c.Schema.index].props.list {
+		names = append(names, p.name)
+	}
+	if len(c.Path) == 1 {
+		names = append(names, "apiVersion", "kind", "metadata") // which every object has
+	}
+	return nearest.Name(c.Path[len(c.Path)-1].Key, slices.Values(names))
 }
 
 // ChangeKind is the kind of a Change.

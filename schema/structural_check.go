@@ -280,9 +280,6 @@ func (c *checker) rootMetadata(metadata *Structural) {
 	if rest.Example != nil && rest.Example.Value == nil {
 		rest.Example = nil
 	}
-	if v := rest.ValueValidation; v != nil && isZero(v) {
-		rest.ValueValidation = nil
-	}
 	known := rest.ReadOnly && c.sem.KnowsReadOnly() || len(rest.XUnions) > 0 && c.sem.KnowsUnions()
 	rest.ReadOnly, rest.XUnions = false, nil
 	if refused := !isZero(&rest); refused || known {
