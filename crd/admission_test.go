@@ -11,6 +11,7 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
+	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
 )
 
@@ -172,5 +173,46 @@ func TestBoundErrors(t *testing.T) {
 				t.Error("the list of the caller has changed")
 			}
 		}
+	}
+}
+
+// TestStatusValidation checks that a write of the status is validated by the schema of the status and
+// by all rules, which see the whole object.
+func TestStatusValidation(t *testing.T) {
+	const text = `{type: object, required: [spec], x-kubernetes-validations: [{rule: "!has(self.spec) || self.status.size <= self.spec.max"}], properties: {
+  spec: {type: object, required: [other], properties: {max: {type: integer, maximum: 3}}}, none: {type: object, additionalProperties: false},
+  status: {type: object, properties: {size: {type: integer, maximum: 5}, name: {type: string, pattern: "^a"}}}}}`
+	d, err := crd.New(definition(t, text), crd.Options{Semantics: schema.Kubernetes, Rules: cel.Checker{}, Patterns: &schema.Patterns{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := func(spec map[string]any, size int64, name string) schema.Object {
+		obj := schema.Object{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a", "namespace": "b"},
+			"none": map[string]any{"unknown": "x"}, "status": map[string]any{"size": size, "name": name}}
+		if spec != nil {
+			obj["spec"] = spec
+		}
+		return obj
+	}
+	for name, tt := range map[string]struct {
+		obj  schema.Object
+		want []string
+	}{
+		"fine":         {object(map[string]any{"max": int64(4)}, 4, "a"), nil},
+		"no spec":      {object(nil, 5, "a"), nil},
+		"above a rule": {object(map[string]any{"max": int64(4)}, 5, "a"), []string{"<nil>: Invalid value: failed rule"}},
+		"above":        {object(map[string]any{"max": int64(9)}, 6, "a"), []string{"status.size: Invalid value: 6: size in body should be less than or equal to 5"}},
+		"a pattern":    {object(map[string]any{"max": int64(4)}, 4, "b"), []string{`status.name: Invalid value: "b": name in body should match '^a'`}},
+	} {
+		vs, err := d.Versions()[0].ValidateStatus(t.Context(), tt.obj, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) { expect(t, vs.FieldErrors(), tt.want...) })
+	}
+	// Without a schema, there is nothing to validate.
+	bare := compile(t, definition(t, ""), schema.Kubernetes).Versions()[0]
+	if vs, err := bare.ValidateStatus(t.Context(), object(nil, 9, "b"), nil); err != nil || len(vs) > 0 {
+		t.Errorf("without a schema: got %v, %v", vs, err)
 	}
 }

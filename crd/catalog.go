@@ -39,23 +39,21 @@ const (
 func use(how, name string) string { return how + "\x00" + name + "\x00" }
 
 // uses returns the keys of a Definition in group.uses.
-func uses(d *Definition) iter.Seq[string] {
+func uses(d *Definition) (keys []string) {
 	accepted := &d.crd.Status.AcceptedNames
-	return func(yield func(string) bool) {
-		each := func(how string, names ...string) bool {
-			for _, name := range names {
-				if !yield(use(how, name) + d.Name()) {
-					return false
-				}
-			}
-			return true
+	add := func(how string, names ...string) {
+		for _, name := range names {
+			keys = append(keys, use(how, name)+d.Name())
 		}
-		_ = each(takesResource, accepted.Plural, accepted.Singular) &&
-			each(takesResource, accepted.ShortNames...) &&
-			each(takesKind, accepted.Kind, accepted.ListKind) &&
-			each(isKind, d.Names().Kind) &&
-			(isTrue(&d.crd.Status, api.NamesAccepted) || each(waits, ""))
 	}
+	add(takesResource, accepted.Plural, accepted.Singular)
+	add(takesResource, accepted.ShortNames...)
+	add(takesKind, accepted.Kind, accepted.ListKind)
+	add(isKind, d.Names().Kind)
+	if !isTrue(&d.crd.Status, api.NamesAccepted) {
+		add(waits, "")
+	}
+	return keys
 }
 
 // with returns the group without old and with d. Either may be nil.
@@ -66,13 +64,13 @@ func (g *group) with(old, d *Definition) *group {
 	}
 	if old != nil {
 		out.byName = out.byName.Delete(old.Name())
-		for key := range uses(old) {
+		for _, key := range uses(old) {
 			out.uses = out.uses.Delete(key)
 		}
 	}
 	if d != nil {
 		out.byName = out.byName.Set(d.Name(), d)
-		for key := range uses(d) {
+		for _, key := range uses(d) {
 			out.uses = out.uses.Set(key, d)
 		}
 	}

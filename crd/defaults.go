@@ -45,9 +45,6 @@ type defaultPlace struct {
 }
 
 func (w *defaultWalk) walk(s *schema.Structural, p defaultPlace) {
-	if s == nil {
-		return
-	}
 	if w.steps > maxErrorSteps {
 		// Defaults that are not checked must not be accepted.
 		if len(w.errs) == 0 {
@@ -94,10 +91,7 @@ func (w *defaultWalk) below(s *schema.Structural, p defaultPlace, path *field.Pa
 // value validates a default outside of metadata.
 func (w *defaultWalk) value(s *schema.Structural, at *field.Path) (errs field.ErrorList) {
 	v := s.Default.Value
-	p, err := newProbe(s, v, w.d.semantics)
-	if err != nil {
-		return field.ErrorList{field.Invalid(at, v, err.Error())}
-	}
+	p := newProbe(s, v, w.d.semantics)
 	bad := p.coerce(at)
 	if w.d.prunedDefaults && isPruned(s, v, w.d.semantics) {
 		// kube-apiserver shows the value with normalized metadata.
@@ -129,20 +123,14 @@ func (w *defaultWalk) inMetadata(s *schema.Structural, p defaultPlace, at *field
 			obj[k] = value
 		}
 	}
-	whole, err := newProbe(p.resource, obj, w.d.semantics)
-	if err != nil {
-		return field.ErrorList{field.Invalid(at, v, err.Error())}
-	}
+	whole := newProbe(p.resource, obj, w.d.semantics)
 	if err := whole.coerce(nil); err != nil {
 		return field.ErrorList{field.Invalid(at, v, must+err.Error())}
 	}
 	if metadata, _ := whole.validate(w.ctx, nil); len(metadata) > 0 {
 		return field.ErrorList{field.Invalid(at, v, must+metadata.ToAggregate().Error())}
 	}
-	alone, err := newProbe(s, v, w.d.semantics)
-	if err != nil {
-		return field.ErrorList{field.Invalid(at, v, err.Error())}
-	}
+	alone := newProbe(s, v, w.d.semantics)
 	if _, errs := alone.validate(w.ctx, at); len(errs) > 0 {
 		return errs
 	}
@@ -155,7 +143,7 @@ func (w *defaultWalk) rules(s *schema.Structural, v any, at *field.Path) field.E
 		return nil
 	}
 	compiled, err := w.d.rules.Compile(wrap(s))
-	if err != nil || compiled == nil {
+	if err != nil {
 		// Errors in the rules themselves are reported elsewhere.
 		return nil
 	}
@@ -179,19 +167,10 @@ func (w *defaultWalk) rules(s *schema.Structural, v any, at *field.Path) field.E
 		errs = compiled.Validate(w.ctx, obj, nil).FieldErrors()
 	}
 	for _, e := range errs {
-		e.Field = below(at, strings.TrimPrefix(e.Field, probed))
+		// kube-apiserver writes the fieldPath of a rule differently from other paths.
+		e.Field = at.String() + strings.TrimPrefix(e.Field, probed)
 	}
 	return errs
-}
-
-// below appends the text of a path, which starts with a dot or bracket, to another
-// path. Errors of rules need it, because kube-apiserver writes the fieldPath of a rule
-// differently from other paths.
-func below(at *field.Path, rest string) string {
-	if at == nil {
-		return strings.TrimPrefix(rest, ".")
-	}
-	return at.String() + rest
 }
 
 // withoutOptionalOldSelf returns s without the rules for which oldSelf is optional.

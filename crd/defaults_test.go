@@ -20,6 +20,8 @@ func TestDefaultsOfLists(t *testing.T) {
 		"type: object, default: {b: {}}, properties: {b: {type: object, required: [c]}}":                                 "properties[a].default.b.c: Required value",
 		"type: object, default: {b: [{c: 1}]}, properties: {b: {type: array, items: {type: object}}}":                    "properties[a].default: Invalid value: ",
 		"type: object, default: {b: [[1]]}, properties: {b: {type: array, items: {type: array, items: {type: string}}}}": "properties[a].default.b[0][0]: Invalid value: ",
+		"type: object, default: {b: 1}, additionalProperties: true":                                                      "",
+		"type: object, default: {b: 1}, additionalProperties: {type: string}":                                            "properties[a].default.b: Invalid value: ",
 		"type: string, nullable: true, default: null":                                                                    "",
 	} {
 		c := definition(t, "{type: object, properties: {a: {"+text+"}}}")

@@ -69,6 +69,10 @@ func TestErrors(t *testing.T) {
 			`spec.selectableFields[5].jsonPath: Invalid value: ".spec['a']": is an invalid path: array notation is not allowed`,
 			"spec.selectableFields[6].jsonPath: Required value",
 		}},
+		"selectable values of a map": {schema: `{type: object, properties: {any: {type: object, additionalProperties: true}, map: {type: object, additionalProperties: {type: string}}}}`,
+			edit: version(func(v *api.CustomResourceDefinitionVersion) {
+				v.SelectableFields = []api.SelectableField{{JSONPath: ".any.k"}, {JSONPath: ".map.k"}}
+			}), want: []string{`spec.selectableFields[0].jsonPath: Invalid value: ".any.k": must point to a field of type string, boolean or integer.`}},
 		"no webhook": {edit: webhook(nil), want: []string{
 			"spec.conversion.webhookClientConfig: Required value: required when strategy is set to Webhook", "spec.conversion.conversionReviewVersions: Required value"}},
 		"webhook": {edit: webhook(&api.WebhookConversion{ClientConfig: &api.WebhookClientConfig{URL: str("http://u@x?y#z")}, ConversionReviewVersions: []string{"v2", "v2"}}), want: []string{

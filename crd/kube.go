@@ -35,10 +35,8 @@ func kubeErrors(s *schema.Structural, v any, at *field.Path) (errs field.ErrorLi
 			value = ""
 		}
 		count := func(n any) int {
-			if i, ok := n.(int64); ok {
-				return int(i)
-			}
-			return -1
+			i, _ := n.(int64)
+			return int(i)
 		}
 		switch bad.Code() {
 		case openapierrors.RequiredFailCode:

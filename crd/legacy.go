@@ -52,11 +52,11 @@ func (d *demands) legacy(f *form, path *field.Path) (errs field.ErrorList) {
 		return errs
 	}
 	if _, err := schema.CompileJSONSchema(f.legacy, schema.WithSemantics(d.semantics), schema.WithoutRules()); err != nil {
-		var bad *schema.ConversionError
-		if !errors.As(err, &bad) {
-			return append(errs, field.Invalid(at, "", err.Error()))
+		reason := err.Error()
+		if bad, ok := errors.AsType[*schema.ConversionError](err); ok {
+			at, reason = bad.Path.Field(at).Child(bad.Keyword), bad.Keyword+" "+bad.Reason
 		}
-		errs = append(errs, field.Invalid(bad.Path.Field(at).Child(bad.Keyword), "", bad.Keyword+" "+bad.Reason))
+		errs = append(errs, field.Invalid(at, "", reason))
 	}
 	return errs
 }
@@ -84,9 +84,6 @@ func uniqueItems(s *api.JSONSchemaProps, at *field.Path) (errs field.ErrorList) 
 // expression.
 func badPattern(s *api.JSONSchemaProps) (pattern *string, reason string) {
 	check := func(text string) bool {
-		if text == "" {
-			return false
-		}
 		_, err := syntax.Parse(text, syntax.Perl)
 		if err != nil {
 			pattern, reason = &text, err.Error()

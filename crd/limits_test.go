@@ -164,6 +164,37 @@ func TestManyUniqueItems(t *testing.T) {
 	}
 }
 
+// TestLargeJSONSchemaDefault checks that a jsonSchema whose defaults cannot be applied is rejected.
+func TestLargeJSONSchemaDefault(t *testing.T) {
+	text := `{type: string, default: x}`
+	for range 6 {
+		text = `{type: array, items: {type: object, properties: {a: ` + text + `}}, default: [{},{},{},{},{},{},{},{},{},{}]}`
+	}
+	expect(t, createBeta(jsonSchemaCRD(t, `{properties: {list: `+text+`}}`, preserving(true)), schema.KEP).Errors,
+		`spec.validation.jsonSchema: Invalid value: "": .properties[list].default: must not have more than 65536 values`)
+	expect(t, createBeta(jsonSchemaCRD(t, `{properties: {list: {dependencies: {a: {$ref: "#/definitions/none"}}}}}`, preserving(true)), schema.KEP).Errors,
+		`spec.validation.jsonSchema.properties[list].dependencies[a].$ref: Invalid value: "": $ref refers to "#/definitions/none", which is not in definitions`)
+}
+
+// TestDeepMetadataDefaults checks that defaults in metadata are rejected if there are too many, too
+// deep, to check all of them.
+func TestDeepMetadataDefaults(t *testing.T) {
+	var labels strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&labels, "l%d: {type: string, default: x}, ", i)
+	}
+	for levels, ok := range map[int]bool{10: true, 700: false} {
+		text := `{type: object, x-kubernetes-embedded-resource: true, properties: {metadata: {type: object, properties: {labels: {type: object, properties: {` + labels.String() + `}}}}}}`
+		for range levels {
+			text = `{type: object, properties: {a: ` + text + `}}`
+		}
+		errs := create(definition(t, text), schema.Kubernetes).Errors
+		if len(errs) == 0 != ok || !ok && errs[0].Detail != "has defaults nested too deeply in metadata" {
+			t.Errorf("%d levels: got %.500v", levels, errs)
+		}
+	}
+}
+
 // TestBetaDefaults checks that kube-apiserver's v1beta1 rejects defaults, unless the stored CRD
 // has some.
 func TestBetaDefaults(t *testing.T) {

@@ -24,25 +24,20 @@ type probe struct {
 	obj     schema.Object
 }
 
-func newProbe(s *schema.Structural, v any, sem schema.Semantics) (*probe, error) {
+func newProbe(s *schema.Structural, v any, sem schema.Semantics) *probe {
 	part := restrict(s, []any{v}, true)
-	program, err := schema.Compile(wrap(part), schema.WithSemantics(sem), schema.WithPreserveUnknownFields(), schema.WithoutRules())
-	if err != nil {
-		return nil, err
-	}
-	return &probe{part, program, v, schema.Object{probed: jsonx.Copy(v)}}, nil
+	// A schema without defaults and rules can always be compiled.
+	program, _ := schema.Compile(wrap(part), schema.WithSemantics(sem), schema.WithPreserveUnknownFields(), schema.WithoutRules())
+	return &probe{part, program, v, schema.Object{probed: jsonx.Copy(v)}}
 }
 
 // coerce normalizes the metadata of resources in the value, or returns an error if that
 // is impossible.
 func (p *probe) coerce(at *field.Path) *field.Error {
 	_, err := p.program.Normalize(p.obj, schema.DecodeOptions{})
-	if err == nil {
-		return nil
-	}
 	var bad *schema.MetadataError
 	if !errors.As(err, &bad) {
-		return field.Invalid(at, "", err.Error())
+		return nil // where nothing is pruned, there are no other errors
 	}
 	value := p.value
 	var here any = map[string]any(p.obj)
@@ -61,13 +56,11 @@ func (p *probe) coerce(at *field.Path) *field.Error {
 
 // valueAt returns the value at a step from v.
 func valueAt(v any, step schema.Step) any {
-	switch v := v.(type) {
-	case map[string]any:
-		return v[step.Key]
-	case []any:
-		return v[step.Index]
+	if list, ok := v.([]any); ok {
+		return list[step.Index]
 	}
-	return v
+	fields, _ := v.(map[string]any)
+	return fields[step.Key]
 }
 
 // validate returns the errors in the metadata of resources in the value and, if there
@@ -130,14 +123,9 @@ func isPruned(s *schema.Structural, v any, sem schema.Semantics) bool {
 	default:
 		return false
 	}
-	program, err := schema.Compile(wrap(restrict(s, []any{v}, false)), schema.WithSemantics(sem))
-	if err != nil {
-		return false
-	}
-	report, err := program.Normalize(schema.Object{probed: jsonx.Copy(v)}, schema.DecodeOptions{Report: true, FromStorage: true})
-	if err != nil {
-		return false
-	}
+	// A schema without defaults and rules can always be compiled, and malformed metadata is dropped.
+	program, _ := schema.Compile(wrap(restrict(s, []any{v}, false)), schema.WithSemantics(sem))
+	report, _ := program.Normalize(schema.Object{probed: jsonx.Copy(v)}, schema.DecodeOptions{Report: true, FromStorage: true})
 	for _, c := range report.Changes {
 		// No schema decides what is removed from metadata.
 		if c.Kind == schema.Pruned && c.Schema != (schema.NodeRef{}) {
@@ -149,13 +137,8 @@ func isPruned(s *schema.Structural, v any, sem schema.Semantics) bool {
 
 // isReshaped reports whether v contains a resource whose metadata is not normal.
 func isReshaped(s *schema.Structural, v any, sem schema.Semantics) bool {
-	p, err := newProbe(s, v, sem)
-	if err != nil {
-		return false
-	}
-	if _, err := p.program.Normalize(p.obj, schema.DecodeOptions{FromStorage: true}); err != nil {
-		return false
-	}
+	p := newProbe(s, v, sem)
+	_, _ = p.program.Normalize(p.obj, schema.DecodeOptions{FromStorage: true}) // malformed metadata is dropped
 	return !reflect.DeepEqual(p.obj[probed], v)
 }
 
@@ -173,9 +156,6 @@ func wrap(s *schema.Structural) *schema.Structural {
 // structure is kept.
 func restrict(s *schema.Structural, values []any, conditions bool) *schema.Structural {
 	out := &schema.Structural{}
-	if s == nil {
-		return out
-	}
 	out.Type, out.Nullable = s.Type, s.Nullable
 	out.XPreserveUnknownFields = s.XPreserveUnknownFields
 	out.XEmbeddedResource = s.XEmbeddedResource

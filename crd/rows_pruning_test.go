@@ -56,6 +56,8 @@ spec:
       properties:
         x-kubernetes-no-prune: {type: string, default: {x-no-pruning: 1}}
         list: {items: {anyOf: [{x-kubernetes-no-pruning: true}]}}
+        map: {additionalProperties: {preserveUnknownProperties: true}}
+        names: {not: {x-kubernetes-preserve-unknown-properties: true}}
     jsonSchema: {definitions: {a: {x-kubernetes-no-prune: true}}}
   versions:
   - schema: {openAPIV3Schema: {additionalProperties: {x-kubernetes-no-prune: true}}}
@@ -64,6 +66,8 @@ spec:
 		"spec.prune: Forbidden: has been superseded: use preserveUnknownFields: false",
 		"spec.preserveUnknownProperties: Forbidden: has been superseded: use preserveUnknownFields",
 		"spec.validation.openAPIV3Schema.properties[list].items.anyOf[0].x-kubernetes-no-pruning: Forbidden: has been superseded: use x-kubernetes-preserve-unknown-fields: true",
+		"spec.validation.openAPIV3Schema.properties[map].additionalProperties.preserveUnknownProperties: Forbidden: has been superseded: use x-kubernetes-preserve-unknown-fields",
+		"spec.validation.openAPIV3Schema.properties[names].not.x-kubernetes-preserve-unknown-properties: Forbidden: has been superseded: use x-kubernetes-preserve-unknown-fields",
 		"spec.validation.openAPIV3Schema.x-no-pruning: Forbidden: has been superseded: use x-kubernetes-preserve-unknown-fields: true",
 		"spec.validation.jsonSchema.definitions[a].x-kubernetes-no-prune: Forbidden",
 		"spec.versions[0].schema.openAPIV3Schema.additionalProperties.x-kubernetes-no-prune: Forbidden",
@@ -82,6 +86,12 @@ spec:
 	}
 	if got := superseded(`{spec: {preserveUnknownFields: false, versions: [{schema: {openAPIV3Schema: {x-kubernetes-preserve-unknown-fields: true}}}]}}`, schema.KEP); len(got) > 0 {
 		t.Errorf("today's spellings are superseded: %q", got)
+	}
+	// The errors of a hostile CRD are bounded.
+	const levels = 2000
+	deep := superseded(`{"spec":{"validation":{"openAPIV3Schema":`+strings.Repeat(`{"x-no-pruning":true,"not":`, levels)+`{}`+strings.Repeat("}", levels)+`}}}`, schema.KEP)
+	if len(deep) < 100 || len(deep) >= levels {
+		t.Errorf("%d errors of %d", len(deep), levels)
 	}
 	if _, err := crd.Superseded([]byte("{"), schema.KEP); err == nil {
 		t.Error("what is not JSON is not an error")

@@ -40,8 +40,8 @@ func TestFieldPaths(t *testing.T) {
 	for path, want := range map[string]bool{
 		".a": true, ".a.b": true, ".a['b']": true, "['a'].b": true, "['a']['b']": true, ".m.k.c": true, ".m['k']['c']": true, ".any.k": true,
 		".a['x.y']": true, ".a['x[y']": true, `.a['it\'s']`: true, `.a['back\\slash']`: true, ".a['']": true, `.a['\a\b\f\n\r\t\v']`: true, "." + long: true,
-		"." + longer: false, // a token is too long for the scanner, as in kube-apiserver
-		"a":          false, "x.a": false, ".c": false, ".a.c": false, ".": false, ".a.": false, ".a.b.c": false, "..a": false, ".a]": false,
+		"." + longer: false, longer: false, // a token is too long for the scanner, as in kube-apiserver
+		"a": false, "x.a": false, ".c": false, ".a.c": false, ".": false, ".a.": false, ".a.b.c": false, "..a": false, ".a]": false,
 		".any.k.l": false, ".m.k.d": false, ".a['c']": false,
 		".a[": false, ".a['": false, ".a[b": false, ".a[b]": false, ".a[b']": false, ".a['b": false, ".a['b]": false, ".a['b'": false, ".a['b'.": false, ".a['b'b": false,
 		`.a['\q']`: false, `.a['b\']`: false, ".a[]": false, ".a['b'].c": false, " .a": false,

@@ -62,7 +62,7 @@ func (d *demands) compiles(s *schema.Structural, at *field.Path) field.ErrorList
 		return nil
 	}
 	if bad, ok := errors.AsType[*schema.DefaultError](err); ok {
-		return field.ErrorList{field.Invalid(bad.Path.Field(at).Child("default"), "", bad.Err.Error())}
+		at, err = bad.Path.Field(at).Child("default"), bad.Err
 	}
 	return field.ErrorList{field.Invalid(at, "", err.Error())}
 }
