@@ -219,6 +219,57 @@ properties:
 		opts:   []rules.Option{rules.WithBudget(7)},
 		want:   []string{`a[3]: Invalid value: "string": validation failed due to running out of cost budget, no further validation rules will be run`},
 	}, {
+		name:   "a budget that is used up exactly",
+		schema: `{type: object, properties: {a: {type: array, items: {type: string, x-kubernetes-validations: [{rule: "self == 'x'"}]}}, b: {type: string, x-kubernetes-validations: [{rule: "false"}]}}}`,
+		obj:    `{a: [x, x, x], b: w}`,
+		opts:   []rules.Option{rules.WithBudget(6)},
+		want:   []string{`b: Invalid value: "string": validation failed due to running out of cost budget, no further validation rules will be run`},
+	}, {
+		name:   "a budget that suffices",
+		schema: `{type: object, properties: {a: {type: array, items: {type: string, x-kubernetes-validations: [{rule: "self == 'x'"}]}}}}`,
+		obj:    `{a: [x, x, x]}`,
+		opts:   []rules.Option{rules.WithBudget(6)},
+	}, {
+		name:   "a budget that is used up in a map",
+		schema: `{type: object, properties: {m: {type: object, additionalProperties: {type: string, x-kubernetes-validations: [{rule: "self == 'x'"}]}}, z: {type: string, x-kubernetes-validations: [{rule: "false"}]}}}`,
+		obj:    `{m: {a: x, b: x, c: x, d: w}, z: w}`,
+		opts:   []rules.Option{rules.WithBudget(5)},
+		want:   []string{`m[c]: Invalid value: "string": validation failed due to running out of cost budget, no further validation rules will be run`},
+	}, {
+		name:   "a message that costs too much is the last",
+		schema: `{type: object, properties: {a: {type: string, x-kubernetes-validations: [{rule: "false", messageExpression: "self == 'x' || self == 'y' || self == 'z' ? 'a' : 'b'"}]}, b: {type: string, x-kubernetes-validations: [{rule: "false"}]}}}`,
+		obj:    `{a: z, b: w}`,
+		opts:   []rules.Option{rules.WithPerCallLimit(3)},
+		want:   []string{`a: Invalid value: "string": no further validation rules will be run due to call cost exceeds limit for messageExpression: "self == 'x' || self == 'y' || self == 'z' ? 'a' : 'b'"`},
+	}, {
+		name:   "a message of any length up to the limit",
+		schema: `{type: object, properties: {a: {type: array, items: {type: string, x-kubernetes-validations: [{rule: "false", reason: FieldValueForbidden, messageExpression: self, message: too long}]}}}}`,
+		obj:    `{a: [` + strings.Repeat("x", 5120) + `, ` + strings.Repeat("x", 5121) + `]}`,
+		want:   []string{`a[0]: Forbidden: ` + strings.Repeat("x", 5120), `a[1]: Forbidden: too long`},
+	}, {
+		name:   "an empty rule, if broken ones are let in",
+		schema: `{type: object, properties: {a: {type: integer, x-kubernetes-validations: [{rule: " "}, {rule: self > 1}]}}}`,
+		obj:    `{a: 1}`,
+		opts:   []rules.Option{rules.WithBrokenRules()},
+		want:   []string{`a: Invalid value: 1: failed rule: self > 1`},
+	}, {
+		name:   "rules of a value without a type, if broken ones are let in",
+		schema: `{x-kubernetes-preserve-unknown-fields: true, x-kubernetes-validations: [{rule: "true"}]}`,
+		obj:    `{a: 1}`,
+		opts:   []rules.Option{rules.WithBrokenRules()},
+		want:   []string{`<nil>: Invalid value: "": rule compiler initialization error: failed to convert to declType for CEL validation rules`},
+	}, {
+		name:   "fields of a map of an unknown type are not matched with old ones",
+		schema: `{type: object, properties: {g: {type: object, x-kubernetes-map-type: granular, properties: {a: &grows {type: integer, x-kubernetes-validations: [{rule: self >= oldSelf, message: must not shrink}]}}}, u: {type: object, x-kubernetes-map-type: unknown, properties: {a: *grows}}, t: {type: object, x-kubernetes-map-type: atomic, properties: {a: *grows}}}}`,
+		obj:    `{g: {a: 1}, u: {a: 1}, t: {a: 1}}`,
+		old:    `{g: {a: 2}, u: {a: 2}, t: {a: 2}}`,
+		want:   []string{`g.a: Invalid value: 1: must not shrink`, `t.a: Invalid value: 1: must not shrink`},
+	}, {
+		name:   "fields that CEL cannot name",
+		schema: `{type: object, x-kubernetes-validations: [{rule: "true"}], properties: {"with space": {type: object, x-kubernetes-validations: [{rule: self.a > 1}], properties: {a: {type: integer}}}, "no type!": {x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: integer, x-kubernetes-validations: [{rule: "false"}]}}}}}`,
+		obj:    `{"with space": {a: 1}, "no type!": {a: 1}}`,
+		want:   []string{`with space: Invalid value: failed rule: self.a > 1`},
+	}, {
 		name:   "a message that is not worth it",
 		schema: `{type: object, properties: {a: {type: string, x-kubernetes-validations: [{rule: "self == 'x'", messageExpression: "self + self + self + self"}]}}}`,
 		obj:    `{a: w}`,
@@ -348,6 +399,11 @@ func TestCompileErrors(t *testing.T) {
 		{"message", `{type: object, properties: {a: {type: array, items: {type: integer, x-kubernetes-validations: [{rule: "true"}, {rule: "true", messageExpression: self}]}}}}`, `.properties[a].items.x-kubernetes-validations[1].messageExpression: messageExpression must evaluate to a string`},
 		{"empty", `{type: object, x-kubernetes-validations: [{rule: " "}]}`, `.x-kubernetes-validations[0].rule: rule is not specified`},
 		{"no type", `{x-kubernetes-preserve-unknown-fields: true, x-kubernetes-validations: [{rule: "true"}]}`, `.x-kubernetes-validations: failed to convert to declType`},
+		{"under not", `{type: object, not: {x-kubernetes-validations: [{rule: "true"}]}}`, `.not.x-kubernetes-validations: rules must not be used`},
+		{"under items", `{type: array, items: {type: object, anyOf: [{}, {items: {x-kubernetes-validations: [{rule: "true"}]}}]}}`, `.items.anyOf[1].items.x-kubernetes-validations: rules must not be used`},
+		{"under properties", `{type: object, oneOf: [{properties: {b: {}, a: {x-kubernetes-validations: [{rule: "true"}]}}}]}`, `.oneOf[0].properties[a].x-kubernetes-validations: rules must not be used`},
+		{"under a map", `{type: object, additionalProperties: {type: object, allOf: [{additionalProperties: {not: {x-kubernetes-validations: [{rule: "true"}]}}}]}}`, `.additionalProperties.allOf[0].additionalProperties.not.x-kubernetes-validations: rules must not be used`},
+		{"the first of several", `{type: object, properties: {b: {type: integer, not: {x-kubernetes-validations: [{rule: "true"}]}}, a: {type: integer, not: {x-kubernetes-validations: [{rule: "true"}]}}}}`, `.properties[a].not.x-kubernetes-validations: rules must not be used`},
 		{"under a logical operator", `{type: object, properties: {a: {type: integer, allOf: [{x-kubernetes-validations: [{rule: "true"}]}]}}}`, `.properties[a].allOf[0].x-kubernetes-validations: rules must not be used under allOf, anyOf, oneOf or not`},
 	}
 	for _, tt := range tests {
