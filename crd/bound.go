@@ -19,3 +19,19 @@ func BoundErrors(errs field.ErrorList) field.ErrorList {
 		Detail: fmt.Sprintf("only the first %d errors are reported: fix them to see the others", MaxErrors)}
 	return append(errs[:MaxErrors:MaxErrors], more)
 }
+
+// pathSteps is the total length of the paths of errors. It is bounded: 10,000 nested schemas with
+// an error each would need 50 million steps.
+type pathSteps int
+
+// maxPathSteps is the length after which no more errors are reported.
+const maxPathSteps = 1 << 18
+
+// tooMany reports whether there is no room for more errors.
+func (s pathSteps) tooMany() bool { return s > maxPathSteps }
+
+// bytesPerStep is the usual length of a step in the text of a path, at least.
+const bytesPerStep = 4
+
+// add adds the path of an error.
+func (s *pathSteps) add(e *field.Error) { *s += pathSteps(len(e.Field) / bytesPerStep) }

@@ -136,14 +136,12 @@ func (c *Catalog) clone() *Catalog {
 
 // change replaces the Definition of a name. d may be nil.
 func (c *Catalog) change(name string, d *Definition) {
-	old := c.Get(name)
-	if old != nil && (d == nil || d.Group() != old.Group()) {
+	if old := c.Get(name); old != nil {
 		c.regroup(old.Group(), old, nil)
 		c.byName = c.byName.Delete(name)
-		old = nil
 	}
 	if d != nil {
-		c.regroup(d.Group(), old, d)
+		c.regroup(d.Group(), nil, d)
 		c.byName = c.byName.Set(name, d)
 	}
 }

@@ -128,9 +128,6 @@ func validateService(s *api.ServiceReference, path *field.Path) (errs field.Erro
 		return errs
 	}
 	at, text := path.Child("path"), *s.Path
-	if text == "//" {
-		return append(errs, field.Invalid(at, text, "segment[0] may not be empty"))
-	}
 	if text[0] != '/' {
 		errs = append(errs, field.Invalid(at, text, "must start with a '/'"))
 	}

@@ -85,7 +85,7 @@ func TestBundleOfServedResource(t *testing.T) {
 	bad := func() *api.CustomResourceDefinition {
 		return definition(t, plain, converted(&api.WebhookClientConfig{URL: &url, CABundle: []byte("x")}))
 	}
-	const unable = "spec.conversion.webhookClientConfig.caBundle: Invalid value: "
+	const unable = `spec.conversion.webhookClientConfig.caBundle: Invalid value: "eA==": unable to load root certificates: unable to parse bytes as PEM block`
 	for name, edit := range map[string]func(*api.CustomResourceDefinition){
 		"no conversion": func(c *api.CustomResourceDefinition) { c.Spec.Conversion = nil },
 		"none": func(c *api.CustomResourceDefinition) {

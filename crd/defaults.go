@@ -31,7 +31,7 @@ type defaultWalk struct {
 	errs field.ErrorList
 	// way leads from the root to the current schema.
 	way   schema.SchemaPath
-	steps int
+	steps pathSteps
 }
 
 // defaultPlace is the position of a schema.
@@ -45,7 +45,7 @@ type defaultPlace struct {
 }
 
 func (w *defaultWalk) walk(s *schema.Structural, p defaultPlace) {
-	if w.steps > maxErrorSteps {
+	if w.steps.tooMany() {
 		// Defaults that are not checked must not be accepted.
 		if len(w.errs) == 0 {
 			w.errs = append(w.errs, field.Forbidden(p.path, "has defaults nested too deeply in metadata"))
@@ -59,12 +59,12 @@ func (w *defaultWalk) walk(s *schema.Structural, p defaultPlace) {
 		var errs field.ErrorList
 		at := p.path.Child("default")
 		if p.inMeta {
-			w.steps += len(w.way)
+			w.steps += pathSteps(len(w.way))
 			errs = w.inMetadata(s, p, at)
 		} else {
 			errs = w.value(s, at)
 		}
-		w.steps += len(errs) * (len(w.way) + 1)
+		w.steps += pathSteps(len(errs) * len(w.way))
 		w.errs = append(w.errs, errs...)
 	}
 	// Defaults of map values are not checked: kube-apiserver assumes that there are
@@ -114,10 +114,7 @@ func (w *defaultWalk) value(s *schema.Structural, at *field.Path) (errs field.Er
 func (w *defaultWalk) inMetadata(s *schema.Structural, p defaultPlace, at *field.Path) field.ErrorList {
 	v := s.Default.Value
 	const must = "must result in valid metadata: "
-	obj, ok := around(w.way[p.start:], jsonx.Copy(v)).(map[string]any)
-	if !ok {
-		return field.ErrorList{field.Invalid(at, v, must+"object root default value must be of object type")}
-	}
+	obj, _ := around(w.way[p.start:], jsonx.Copy(v)).(map[string]any) // a field of the resource is around it
 	for k, value := range map[string]string{"apiVersion": "validation/v1", "kind": "Validation"} {
 		if _, found := obj[k]; !found {
 			obj[k] = value
@@ -142,29 +139,29 @@ func (w *defaultWalk) rules(s *schema.Structural, v any, at *field.Path) field.E
 	if w.d.rules == nil || !structuralHasRules(s) {
 		return nil
 	}
-	compiled, err := w.d.rules.Compile(wrap(s))
-	if err != nil {
+	obj := map[string]any{probed: jsonx.Copy(v)}
+	evaluate := func(s *schema.Structural, old map[string]any) field.ErrorList {
 		// Errors in the rules themselves are reported elsewhere.
+		if compiled, _ := w.d.rules.Compile(wrap(s)); compiled != nil {
+			return compiled.Validate(w.ctx, obj, old).FieldErrors()
+		}
 		return nil
 	}
-	obj := map[string]any{probed: jsonx.Copy(v)}
 	// Evaluate an update of the value to itself, without ratcheting: transition rules
 	// see the old value, and the others ignore it.
-	errs := compiled.Validate(w.ctx, obj, obj).FieldErrors()
+	errs := evaluate(s, obj)
 	said := map[string]bool{}
 	for _, e := range errs {
 		said[e.Error()] = true
 	}
-	if others, err := w.d.rules.Compile(wrap(withoutOptionalOldSelf(s))); err == nil && others != nil {
-		for _, e := range others.Validate(w.ctx, obj, nil).FieldErrors() {
-			if !said[e.Error()] {
-				errs = append(errs, e)
-			}
+	for _, e := range evaluate(withoutOptionalOldSelf(s), nil) {
+		if !said[e.Error()] {
+			errs = append(errs, e)
 		}
 	}
 	if len(errs) == 0 {
 		// Evaluate a create too.
-		errs = compiled.Validate(w.ctx, obj, nil).FieldErrors()
+		errs = evaluate(s, nil)
 	}
 	for _, e := range errs {
 		// kube-apiserver writes the fieldPath of a rule differently from other paths.
@@ -188,21 +185,25 @@ func structuralHasRules(s *schema.Structural) bool {
 	return s.Any(func(s *schema.Structural) bool { return len(s.XValidations) > 0 })
 }
 
+// costOfDefault is the number of values that checking a default takes for each step of its path: a
+// copy, a schema and two programs.
+const costOfDefault = 4
+
 // losesDefaults reports whether pruning removes parts of a default of a structural
 // schema. It returns false if checking would take too long.
 func losesDefaults(s *schema.Structural, sem schema.Semantics) bool {
 	root := *s
 	root.XEmbeddedResource = true
-	lost, steps := false, 0
+	lost := false
+	var steps pathSteps
 	for path, s := range root.All() {
 		if s.Default == nil || s.Default.Value == nil {
 			continue
 		}
 		obj, ok := around(path, jsonx.Copy(s.Default.Value)).(map[string]any)
-		// Each default is checked together with everything around it: this costs a
-		// copy, a schema and two programs.
-		steps += 4 * (len(path) + 1)
-		if !ok || steps > maxErrorSteps {
+		// Each default is checked together with everything around it.
+		steps += pathSteps(costOfDefault * len(path))
+		if !ok || steps.tooMany() {
 			return false
 		}
 		lost = lost || isPruned(&root, obj, sem) || isReshaped(&root, obj, sem)

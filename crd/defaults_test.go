@@ -57,7 +57,11 @@ func TestDefaultsOfResources(t *testing.T) {
 		"type: array, items: {" + resource + "}, default: [{apiVersion: v1, kind: Pod, metadata: {name: a}}, {apiVersion: v1, kind: Pod, metadata: {name: 5}}]": {`default[1].metadata: Invalid value: {"name":5}: `},
 		"type: array, items: {" + resource + "}, default: [{apiVersion: v1, kind: Pod, metadata: {name: a/b}}]":                                                 {`default[0].metadata.name: Invalid value: "a/b"`},
 		resource + ", properties: {metadata: {type: object, default: 5}}":                                                                                       {"properties[metadata].default: Invalid value: 5: must result in valid metadata: metadata: Invalid value: 5"},
+		"type: array, items: {" + resource + "}, default: [{apiVersion: v1, kind: Pod, metadata: {name: 4}}, {apiVersion: v1, kind: Pod, metadata: {name: 5}}]": {`default[0].metadata: Invalid value: {"name":4}: `},
+		resource + ", properties: {kind: {type: string, default: 5}}":                                                                                           {"properties[kind].default: Invalid value: 5: must result in valid metadata: kind: Invalid value: 5: must be a string"},
 		// Outside of a resource, metadata is a field as any other.
+		"type: object, properties: {metadata: {type: object, default: {b: 1}}}":                                  {"properties[metadata].default: Invalid value: {\"b\":1}: must not have unknown fields"},
+		"type: object, properties: {metadata: {" + resource + "}}":                                               nil,
 		"type: object, properties: {metadata: {type: object, properties: {name: {type: string, default: a/b}}}}": nil,
 	} {
 		c := definition(t, "{type: object, properties: {a: {"+text+"}}}")
@@ -80,6 +84,8 @@ func TestDefaultsWithRules(t *testing.T) {
 		`{rule: "!oldSelf.hasValue()", optionalOldSelf: true}`:                        {"failed rule: !oldSelf.hasValue()"},
 		`{rule: "!oldSelf.hasValue()", optionalOldSelf: true}, {rule: "self != 'x'"}`: {"failed rule: !oldSelf.hasValue()", "failed rule: self != 'x'"},
 		`{rule: "self != 'x'", optionalOldSelf: false}`:                               {"failed rule: self != 'x'"},
+		`{rule: "oldSelf.hasValue()", optionalOldSelf: true}, {rule: "self != 'x'"}`:  {"failed rule: self != 'x'"},
+		`{rule: "self != 'x'", optionalOldSelf: false}, {rule: "self != oldSelf"}`:    {"failed rule: self != 'x'", "failed rule: self != oldSelf"},
 		`{rule: "self.no"}`:                                                           {`properties[a].default: Invalid value: "string": rule compile error: `},
 	} {
 		c := definition(t, `{type: object, properties: {a: {type: string, maxLength: 5, default: x, x-kubernetes-validations: [`+rules+`]}}}`)
@@ -107,6 +113,11 @@ func TestPrunedDefaultsStay(t *testing.T) {
 	}
 	fine := a("type: object, default: {b: 1}, properties: {b: {type: integer}}")
 	pruned := a("type: object, default: {b: 1}")
+	nullDefault := a("type: object")
+	prop := nullDefault.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["a"]
+	prop.Default = &api.JSON{Raw: []byte("null")}
+	nullDefault.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["a"] = prop
+	expect(t, create(nullDefault, schema.Kubernetes).Errors)
 	for name, tt := range map[string]struct {
 		old, now *api.CustomResourceDefinition
 		want     string
@@ -116,6 +127,9 @@ func TestPrunedDefaultsStay(t *testing.T) {
 		"another":               {pruned, a("type: object, default: {c: 1}"), ""},
 		"without a default":     {a("type: object"), pruned, "must not have unknown fields"},
 		"null before":           {a("type: object, nullable: true, default: null"), pruned, "must not have unknown fields"},
+		"one of two":            {a("type: object, properties: {b: {type: object, default: {x: 1}}, c: {type: string, default: y}}"), pruned, ""},
+		"in a map":              {a("type: object, additionalProperties: {type: object, default: {b: 1}}"), pruned, ""},
+		"null":                  {nullDefault, pruned, "must not have unknown fields"},
 		"below items":           {a("type: array, items: {type: object, default: {b: 1}}"), pruned, ""},
 		"in metadata":           {a(resource + ", default: {apiVersion: v1, kind: Pod, metadata: {name: x, unknown: y}}"), pruned, ""},
 		"a resource":            {a(resource + ", default: {apiVersion: v1, kind: Pod, metadata: {name: x}}"), pruned, "must not have unknown fields"},

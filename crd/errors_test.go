@@ -91,6 +91,11 @@ func TestErrors(t *testing.T) {
 			`properties[b].type: Unsupported value: "null"`, `properties[b].type: Forbidden: type cannot be set to null, use nullable as an alternative`,
 			`properties[c].type: Invalid value: ["string","integer"]: must be a single type, not a list of types`,
 		}},
+		"keywords of draft 4": {schema: `{type: object, properties: {a: {type: array, items: [{type: string}, {type: string, id: x}]}, b: {type: object, definitions: {c: {type: string}, d: {type: string, id: x}}}, e: {type: object, dependencies: {f: {id: x}, g: [h]}}}}`, want: []string{
+			"properties[a].items: Forbidden: items must be a schema object and not an array", "properties[a].items[1].id: Forbidden: id is not supported",
+			"properties[b].definitions: Forbidden: definitions is not supported", "properties[b].definitions[d].id: Forbidden: id is not supported",
+			"properties[e].dependencies: Forbidden: dependencies is not supported", "properties[e].dependencies[f].id: Forbidden: id is not supported",
+		}},
 		"$schema": {schema: `{type: object, $schema: x}`, want: []string{`spec.validation.openAPIV3Schema: Invalid value: "": OpenAPIV3Schema 'schema' is not supported`}},
 		"lists": {schema: `{type: object, properties: {a: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k, k, z], items: {type: object, nullable: true, properties: {k: {type: object}}}}}}`, want: []string{
 			`properties[a].items.properties[k].type: Invalid value: "object": must be a scalar type if parent array's x-kubernetes-list-type is map`,

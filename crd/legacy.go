@@ -64,15 +64,12 @@ func (d *demands) legacy(f *form, path *field.Path) (errs field.ErrorList) {
 // uniqueItems returns errors for the schemas that have uniqueItems. It bounds the total
 // length of the paths.
 func uniqueItems(s *api.JSONSchemaProps, at *field.Path) (errs field.ErrorList) {
-	steps := 0
+	var steps pathSteps
 	schema.WalkSubschemas(s, func(path schema.SchemaPath, s *api.JSONSchemaProps) bool {
-		if steps > maxErrorSteps {
-			return false
-		}
-		if s.UniqueItems {
+		if s.UniqueItems && !steps.tooMany() {
 			e := field.Forbidden(path.Field(at).Child("uniqueItems"),
 				"uniqueItems cannot be set to true since the runtime complexity becomes quadratic")
-			steps += len(e.Field) / 4
+			steps.add(e)
 			errs = append(errs, e)
 		}
 		return true

@@ -174,11 +174,11 @@ func (s *formSpec) hasUnprunedDefaults(sem schema.Semantics) bool {
 	return false
 }
 
-// manySelectable returns the versions that already have too many selectable fields and
-// whose selectable fields do not change.
+// manySelectable returns the versions whose selectable fields do not change, so that they may
+// have too many.
 func manySelectable(now, before *formSpec) map[string]bool {
 	allowed := map[string]bool{}
-	if len(before.common.selectable) > maxSelectable && equal(now.common.selectable, before.common.selectable) {
+	if equal(now.common.selectable, before.common.selectable) {
 		allowed[""] = true
 	}
 	old := map[string]*formVersion{}
@@ -187,7 +187,7 @@ func manySelectable(now, before *formSpec) map[string]bool {
 	}
 	for i := range now.versions {
 		v := &now.versions[i]
-		if o := old[v.name]; o != nil && len(o.parts.selectable) > maxSelectable && equal(v.parts.selectable, o.parts.selectable) {
+		if o := old[v.name]; o != nil && equal(v.parts.selectable, o.parts.selectable) {
 			allowed[v.name] = true
 		}
 	}

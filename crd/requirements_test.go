@@ -317,6 +317,10 @@ func TestBadPatterns(t *testing.T) {
 		`{properties: {a: {pattern: "(a"}}}`:                                      "(a",
 		`{patternProperties: {"^a": {type: string}, "[b": {type: string}}}`:       "[b",
 		`{definitions: {d: {pattern: "*c"}}, properties: {a: {pattern: "fine"}}}`: "*c",
+		// The first of several is reported.
+		`{pattern: "(a", patternProperties: {"[b": {type: string}}}`:             "(a",
+		`{patternProperties: {"(a": {type: string}, "[b": {type: string}}}`:      "(a",
+		`{properties: {a: {patternProperties: {"[b": {}}}, c: {pattern: "(a"}}}`: "[b",
 	} {
 		var want []string
 		if bad != "" {

@@ -342,6 +342,10 @@ func TestCatalog(t *testing.T) {
 	if got := c.Waiting("example.com"); len(got) != 1 || got[0] != hidden || len(c.Waiting("other.example.com")) != 0 {
 		t.Errorf("waiting for names: %v", got)
 	}
+	second := compile(t, named(t, "seconds", "Second"), schema.KEP)
+	if got := c.With(second).Waiting("example.com"); !slices.Contains(got, hidden) || !slices.Contains(got, second) || len(got) != 2 {
+		t.Errorf("two are waiting for names: %v", got)
+	}
 	other := compile(t, definition(t, plain, func(c *api.CustomResourceDefinition) {
 		c.Name, c.Spec.Group = "things.other.example.com", "other.example.com"
 	}), schema.KEP)

@@ -44,15 +44,15 @@ func Superseded(raw []byte, sem schema.Semantics) (field.ErrorList, error) {
 
 type supersededWalk struct {
 	errs  field.ErrorList
-	steps int
+	steps pathSteps
 }
 
 func (w *supersededWalk) add(path *field.Path, now string) {
-	if w.steps > maxErrorSteps {
+	if w.steps.tooMany() {
 		return
 	}
 	e := field.Forbidden(path, "has been superseded: "+now)
-	w.steps += len(e.Field) / 4
+	w.steps.add(e)
 	w.errs = append(w.errs, e)
 }
 

@@ -14,8 +14,7 @@ type schemaWalk struct {
 	// found counts all errors, including those that are dropped because there are too
 	// many.
 	found int
-	// steps is the total length of the paths of the errors.
-	steps int
+	steps pathSteps
 	// skipped are the schemas whose rules are not compiled; with skipAll, no rules are.
 	skipped map[string]bool
 	skipAll bool
@@ -60,17 +59,13 @@ func (p place) withoutDefaults(why string) place {
 	return p
 }
 
-// maxErrorSteps bounds the total length of the paths of all errors. Without it, 10,000
-// nested schemas with an error each would need 50 million steps.
-const maxErrorSteps = 1 << 18
-
 // room reports whether there is room for one more error, and reserves it.
 func (w *schemaWalk) room(p *place) bool {
 	w.found++
-	if w.steps > maxErrorSteps {
+	if w.steps.tooMany() {
 		return false
 	}
-	w.steps += p.depth + 1
+	w.steps += pathSteps(p.depth)
 	return true
 }
 
@@ -117,7 +112,7 @@ func (w *schemaWalk) walk(s *api.JSONSchemaProps, p place) bool {
 		w.rules(s, &p, convertible)
 		// Errors in a schema would cause obscure errors in its rules.
 		if w.found > before && p.rules {
-			if w.steps += p.depth; w.steps > maxErrorSteps {
+			if w.steps += pathSteps(p.depth); w.steps.tooMany() {
 				w.skipAll = true
 			} else {
 				w.skipped[p.schemaPath().String()] = true
@@ -176,7 +171,7 @@ func (w *schemaWalk) below(s *api.JSONSchemaProps, p place) bool {
 		converts := w.walk(s, p)
 		ok = ok && converts
 	}
-	if ap := s.AdditionalProperties; ap != nil && ap.Schema != nil {
+	if ap := s.AdditionalProperties; ap != nil {
 		sub := p.into(p.path.Child("additionalProperties"), schema.SchemaStep{Keyword: "additionalProperties"})
 		if p.inMeta {
 			// The result of pruning a default would depend on the key.

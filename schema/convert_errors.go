@@ -110,7 +110,7 @@ func (f *faultFinder) fail(keyword, reason string, err error) {
 	if f.steps > maxFindingSteps {
 		return
 	}
-	f.steps += len(f.path) + 1
+	f.steps += len(f.path)
 	f.errs = append(f.errs, &ConversionError{
 		Path: slices.Clone(f.path), Keyword: keyword, Reason: reason, Err: err,
 	})

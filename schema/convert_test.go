@@ -302,6 +302,19 @@ func TestConvertErrors(t *testing.T) {
 			&api.JSONSchemaProps{Default: &api.JSON{Raw: []byte(`[`)}, Example: &api.JSON{Raw: []byte(`x`)}},
 		},
 		{
+			"only what is wrong", ".id is not supported in a structural schema",
+			parseSchema(t, `{id: x, $ref: "", type: string, x-kubernetes-preserve-unknown-fields: true}`),
+		},
+		{
+			"nothing below an error", ".additionalItems is not supported in a structural schema; .definitions is not supported in a structural schema; " +
+				".dependencies is not supported in a structural schema; .items must be a schema, not a list of schemas; .patternProperties is not supported in a structural schema",
+			parseSchema(t, `{additionalItems: {id: x}, definitions: {a: {id: x}}, dependencies: {a: {id: x}}, items: [{id: x}], patternProperties: {a: {id: x}}}`),
+		},
+		{
+			"in the order of paths", ".additionalProperties.id is not supported in a structural schema; .allOf[0].id is not supported in a structural schema; .items.id is not supported in a structural schema",
+			parseSchema(t, `{items: {id: x}, allOf: [{id: x}], additionalProperties: {id: x}}`),
+		},
+		{
 			"several errors, in order",
 			".definitions is not supported in a structural schema; .id is not supported in a structural schema; " +
 				".properties[a].$schema is not supported in a structural schema; .properties[b].$schema is not supported in a structural schema",

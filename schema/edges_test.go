@@ -192,12 +192,14 @@ func TestCompareSchemaPaths(t *testing.T) {
 // TestMessagesOfSizes checks the messages about the sizes of lists and objects.
 func TestMessagesOfSizes(t *testing.T) {
 	p := compile(t, `{type: object, properties: {a: {type: array, maxItems: 1, items: {type: integer}}, b: {type: array, minItems: 3, items: {type: integer}},
-  c: {type: object, maxProperties: 1, additionalProperties: {type: integer}}, d: {type: object, minProperties: 3, additionalProperties: {type: integer}}}}`)
-	got := p.Validate(t.Context(), object(t, `{"a":[1,2],"b":[1,2],"c":{"x":1,"y":2},"d":{"x":1,"y":2}}`), nil).Messages()
+  c: {type: object, maxProperties: 1, additionalProperties: {type: integer}}, d: {type: object, minProperties: 3, additionalProperties: {type: integer}},
+  e: {type: string, maxLength: 1}, f: {type: string, minLength: 3}}}`)
+	got := p.Validate(t.Context(), object(t, `{"a":[1,2],"b":[1,2],"c":{"x":1,"y":2},"d":{"x":1,"y":2},"e":"xy","f":"xy"}`), nil).Messages()
 	slices.Sort(got)
 	want := []string{
 		"a in body should have at most 1 items", "b in body should have at least 3 items",
 		"c in body should have at most 1 properties", "d in body should have at least 3 properties",
+		"e in body should be at most 1 chars long", "f in body should be at least 3 chars long",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

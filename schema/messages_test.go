@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"espalier.dev/schema"
 )
 
@@ -50,6 +52,35 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestEqualMessages checks that violations of a schema with equal messages are reported once, and all
+// others each.
+func TestEqualMessages(t *testing.T) {
+	p := compile(t, `{type: object, properties: {v: {type: integer, maximum: 3, not: {enum: [9]}, allOf: [{maximum: 3}, {maximum: 3}]}}}`)
+	vs := p.Validate(t.Context(), object(t, `{"v":4}`), nil)
+	const want = "v in body should be less than or equal to 3"
+	for _, sem := range both {
+		count := 0
+		for _, err := range vs.FieldErrorsIn(sem) {
+			if err.Detail == want {
+				count++
+			}
+		}
+		if count != 1 {
+			t.Errorf("%v: got %d errors in %v", sem, count, vs.FieldErrorsIn(sem))
+		}
+	}
+	cause := field.Invalid(field.NewPath("a"), 1, "why")
+	for _, kind := range []schema.ViolationKind{schema.Rule, schema.Metadata, schema.Scale, schema.Builtin} {
+		twice := schema.Violations{{Kind: kind, Cause: cause}, {Kind: kind, Cause: cause}}
+		if got := twice.FieldErrors(); len(got) != 2 || got[0] != cause {
+			t.Errorf("%v: got %v", kind, got)
+		}
+		if got := twice.Messages(); !slices.Equal(got, []string{"a: Invalid value: 1: why"}) || twice[0].String() != got[0] {
+			t.Errorf("%v: got the messages %q", kind, got)
+		}
+	}
+}
+
 // TestNamesBelow checks that messages omit the first fields of paths if they are told to, and that
 // the paths of the errors stay as they are.
 func TestNamesBelow(t *testing.T) {
@@ -88,13 +119,13 @@ func (failingRule) Validate(context.Context, schema.Object, schema.Object) schem
 // TestRulesAfterViolations checks that rules are evaluated beside violations that leave the types and
 // sizes of values as the schema requires, and skipped with an error beside all others.
 func TestRulesAfterViolations(t *testing.T) {
-	p := compile(t, `{type: object, required: [v], x-kubernetes-validations: [{rule: "false"}], properties: {v: {type: string, maxLength: 5, pattern: "^a", enum: [a, aa, aaaaaa, b]},
+	p := compile(t, `{type: object, required: [v], x-kubernetes-validations: [{rule: "false"}], properties: {v: {type: string, maxLength: 5, pattern: "^a", enum: [a, aa, aaaaaa, b]}, size: {type: integer},
   list: {type: array, maxItems: 1, items: {type: string}}, map: {type: object, maxProperties: 1, additionalProperties: {type: string}}}}`,
 		schema.WithSemantics(schema.Kubernetes), schema.WithRules(func(*schema.Structural) (schema.Rules, error) { return failingRule{}, nil }))
 	const skipped = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 	for input, evaluated := range map[string]bool{
 		`{"v":"a"}`: true, `{"v":"b"}`: true,
-		`{}`: false, `{"v":1}`: false, `{"v":"aaaaaa"}`: false, `{"v":"ac"}`: false, `{"v":"a","list":["x","y"]}`: false, `{"v":"a","map":{"x":"","y":""}}`: false,
+		`{}`: false, `{"v":"a","size":"x"}`: false, `{"v":"aaaaaa"}`: false, `{"v":"ac"}`: false, `{"v":"a","list":["x","y"]}`: false, `{"v":"a","map":{"x":"","y":""}}`: false,
 	} {
 		vs := p.Validate(t.Context(), object(t, input), nil)
 		last := vs[len(vs)-1]

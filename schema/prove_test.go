@@ -263,6 +263,15 @@ func TestNearest(t *testing.T) {
 	if got := (&Change{Kind: Pruned, Path: Path{{Key: "specs"}}, Known: []string{"spec"}}).Nearest(); got != "spec" {
 		t.Errorf("known names: got %s", got)
 	}
+	resource := Path{{Key: "ownerReferences"}, {Key: "metadata"}, {Key: "namespac"}}
+	if got := (&Change{Kind: Pruned, Path: resource}).Nearest(); got != "namespace" {
+		t.Errorf("in an embedded resource: got %q", got)
+	}
+	for _, path := range []Path{{{Key: "metadata"}, {Key: "none"}, {Kind: Index}, {Key: "nam"}}, {{Key: "a"}, {Key: "ownerReferences"}, {Kind: Index}, {Key: "nam"}}} {
+		if got := metadataFields(path); got != nil {
+			t.Errorf("%v: got %q", path, got)
+		}
+	}
 	for _, path := range []Path{{{Key: "name"}}, {{Key: "a"}, {Key: "nam"}}, {{Key: "a"}, {Kind: Index}, {Key: "nam"}}, {{Key: "labels"}, {Kind: Index}, {Key: "nam"}}} {
 		if got := metadataFields(path); got != nil && len(path) < 3 || len(path) == 3 && len(got) > 0 {
 			t.Errorf("%v: got %q", path, got)

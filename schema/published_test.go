@@ -65,7 +65,7 @@ func TestImpliedShape(t *testing.T) {
 // without members.
 func TestUnionParts(t *testing.T) {
 	for unions, tt := range map[string]struct{ valid, invalid []string }{
-		`[{"fields": {"a": "A", "b": "B"}}]`:                       {[]string{`{"a":{}}`, `{"b":{},"u":"A"}`}, []string{`{}`, `{"a":{},"b":{}}`}},
+		`[{"fields": {"a": "A", "b": "B"}}]`:                       {[]string{`{"a":{}}`, `{"b":{},"u":"A"}`, `{"b":{},"":"A"}`}, []string{`{}`, `{"a":{},"b":{}}`}},
 		`[{"discriminator": "u", "fields": {"a": "A", "b": "B"}}]`: {[]string{`{"a":{}}`, `{"a":{},"u":"A"}`}, []string{`{}`, `{"a":{},"u":"B"}`, `{"a":{},"u":"C"}`}},
 		`[{"discriminator": "u", "fields": {}}]`:                   {[]string{`{}`, `{"a":{},"b":{}}`}, nil},
 		`[{"discriminator": "u"}, {"fields": {"a": "A"}}]`:         {[]string{`{"a":{}}`}, []string{`{}`}},
@@ -107,5 +107,48 @@ func TestConflicts(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
+	}
+}
+
+// TestWeakened checks which fields are still required, and which types are kept, for OpenAPI v2.
+func TestWeakened(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"type": "object", "required": ["a", "b"], "properties": {"a": {"type": "string", "nullable": true}, "b": {"type": "string"}}}`: `{"type":"object","required":["b"],"properties":{"a":{},"b":{"type":"string"}}}`,
+		`{"type": "object", "required": ["a"], "properties": {"a": {"type": "string", "nullable": true}}}`:                               `{"type":"object","properties":{"a":{}}}`,
+		`{"type": "object", "required": ["a"], "additionalProperties": true}`:                                                            `{"type":"object","required":["a"],"additionalProperties":true}`,
+		`{"type": "object", "required": ["a"], "additionalProperties": {"type": "string"}}`:                                              `{"type":"object","required":["a"],"additionalProperties":{"type":"string"}}`,
+		`{"type": "object", "required": ["a"], "additionalProperties": {"type": "string", "nullable": true}}`:                            `{"type":"object","additionalProperties":{}}`,
+		`{"allOf": [{"minLength": 1}, {"type": "string"}]}`:                                                                              `{"type":"string"}`,
+		`{"allOf": [{"type": "string", "nullable": true}, {"type": "integer"}]}`:                                                         `{"type":"integer"}`,
+		`{"allOf": [{"type": "string", "nullable": true}]}`:                                                                              `{}`,
+	} {
+		got := mustStructural(t, text).WeakenForOpenAPIV2(KEP)
+		if wanted := mustStructural(t, want); show(got) != show(wanted) {
+			t.Errorf("%s: got %s, want %s", text, show(got), show(wanted))
+		}
+	}
+}
+
+// TestExtensionPaths checks the paths of violations of list types and unions, and that their number
+// is bounded.
+func TestExtensionPaths(t *testing.T) {
+	p := compiled(t, `{"type": "object", "properties": {
+		"m": {"type": "object", "additionalProperties": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer"}}},
+		"l": {"type": "array", "items": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer"}}},
+		"u": {"type": "object", "x-kubernetes-unions": [{"discriminator": "t", "fields": {"a": "A"}}, {"discriminator": "v", "fields": {"b": "B"}}],
+			"properties": {"t": {"type": "string"}, "v": {"type": "string"}, "a": {"type": "object"}, "b": {"type": "object"}}}}}`)
+	var got []string
+	for _, err := range p.Validate(t.Context(), parsed(t, `{"m":{"k":[1,1]},"u":{"a":{},"t":"X","b":{},"v":"Y"}}`).(map[string]any), nil).FieldErrors() {
+		got = append(got, err.Field)
+	}
+	if want := []string{"m[k][1]", "u.t", "u.v"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	list := make([]any, MaxViolations+10)
+	for i := range list {
+		list[i] = []any{int64(1), int64(1)}
+	}
+	if got := len(p.Validate(t.Context(), Object{"l": list}, nil)); got != MaxViolations {
+		t.Errorf("got %d violations, want %d", got, MaxViolations)
 	}
 }

@@ -122,21 +122,17 @@ func (r *Report) paths(k ChangeKind) []string {
 }
 
 // metadataPath returns the path of an unknown field in metadata. In front of metadata,
-// kube-apiserver writes map keys in brackets; inside metadata, it uses the form of its
-// decoder.
+// kube-apiserver writes map keys in brackets.
 func metadataPath(p Path) string {
-	inside := 1
-	if p[len(p)-2].Kind == Index {
-		inside = 3
-	}
-	return p[:len(p)-inside].FieldPath().String() + "." + p[len(p)-inside:].String()
+	last := len(p) - 1
+	return p[:last].FieldPath().String() + "." + p[last].Key
 }
 
 // metadataFields returns the names of the fields that metadata has next to an unknown one.
 func metadataFields(p Path) []string {
 	t := objectMetaType()
 	switch n := len(p); {
-	case n >= 3 && p[n-2].Kind == Index && t.fields[p[n-3].Key] != nil && t.fields[p[n-3].Key].elem != nil:
+	case n > 3 && p[n-4].Key == "metadata" && p[n-2].Kind == Index && t.fields[p[n-3].Key] != nil:
 		t = t.fields[p[n-3].Key].elem
 	case n < 2 || p[n-2].Key != "metadata":
 		return nil // the change has no schema and is not in metadata

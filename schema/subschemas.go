@@ -17,7 +17,7 @@ func Subschemas(s *api.JSONSchemaProps) iter.Seq2[SchemaStep, *api.JSONSchemaPro
 			return
 		}
 		y := subschemaYield(yield)
-		_ = (s.Items == nil || y.one("items", s.Items.Schema) && y.list("items", s.Items.JSONSchemas)) &&
+		more := (s.Items == nil || y.one("items", s.Items.Schema) && y.list("items", s.Items.JSONSchemas)) &&
 			y.list("allOf", s.AllOf) &&
 			y.list("anyOf", s.AnyOf) &&
 			y.list("oneOf", s.OneOf) &&
@@ -26,12 +26,14 @@ func Subschemas(s *api.JSONSchemaProps) iter.Seq2[SchemaStep, *api.JSONSchemaPro
 			y.byName("patternProperties", s.PatternProperties) &&
 			y.byName("definitions", s.Definitions) &&
 			(s.AdditionalProperties == nil || y.one("additionalProperties", s.AdditionalProperties.Schema)) &&
-			(s.AdditionalItems == nil || y.one("additionalItems", s.AdditionalItems.Schema)) &&
+			(s.AdditionalItems == nil || y.one("additionalItems", s.AdditionalItems.Schema))
+		if more {
 			y.dependencies(s.Dependencies)
+		}
 	}
 }
 
-// subschemaYield yields the schemas of one keyword. Its methods return false if the
+// subschemaYield yields the schemas of one keyword. Most of its methods return false if the
 // caller of Subschemas wants to stop.
 type subschemaYield func(SchemaStep, *api.JSONSchemaProps) bool
 
@@ -58,13 +60,13 @@ func (y subschemaYield) byName(key string, schemas map[string]api.JSONSchemaProp
 	return true
 }
 
-func (y subschemaYield) dependencies(all map[string]api.JSONSchemaPropsOrStringArray) bool {
+// dependencies yields the schemas of the last keyword.
+func (y subschemaYield) dependencies(all map[string]api.JSONSchemaPropsOrStringArray) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if s := all[name].Schema; s != nil && !y(named("dependencies", name), s) {
-			return false
+			return
 		}
 	}
-	return true
 }
 
 // WalkSubschemas calls visit with s and all schemas below it, parents first. visit

@@ -89,6 +89,22 @@ func TestAnySubschema(t *testing.T) {
 	if AnySubschema(s, func(s *api.JSONSchemaProps) bool { return s.Title == "none" }) || AnySubschema(nil, func(*api.JSONSchemaProps) bool { return true }) {
 		t.Error("found something that is not there")
 	}
+	// A loop over the subschemas can end anywhere.
+	total := 0
+	for range Subschemas(s) {
+		total++
+	}
+	for n := 1; n <= total; n++ {
+		seen := 0
+		for range Subschemas(s) {
+			if seen++; seen == n {
+				break
+			}
+		}
+		if seen != n {
+			t.Errorf("a loop saw %d schemas, want %d", seen, n)
+		}
+	}
 	deep := &api.JSONSchemaProps{Title: "deepest"}
 	for range 10_000 {
 		deep = &api.JSONSchemaProps{Not: deep}

@@ -43,15 +43,13 @@ func newUnionChecks(unions []api.Union) *unionChecks {
 	return &checks
 }
 
-// set returns the index of the first member that is set or -1, and the number of members
-// that are set.
+// set returns the index of a member that is set or -1, and the number of members that are
+// set.
 func (u *unionCheck) set(obj map[string]any) (member, count int) {
 	member = -1
 	for i, name := range u.members {
 		if _, ok := obj[name]; ok {
-			if member < 0 {
-				member = i
-			}
+			member = i
 			count++
 		}
 	}

@@ -139,7 +139,7 @@ type Violations []Violation
 // Truncated reports whether an object may have more violations than these: [Program.Validate] stops
 // after MaxViolations, which includes those in the branches of logical operators. It is meaningless
 // with [Exhaustive].
-func (vs Violations) Truncated() bool { return vs.lacking(MaxViolations) <= 0 }
+func (vs Violations) Truncated() bool { return vs.weight() >= MaxViolations }
 
 // weight is what a violation counts: its text repeats its path and its operand.
 func (v *Violation) weight() int {
@@ -155,16 +155,12 @@ func (v *Violation) weight() int {
 	return 1 + len(v.Path)/32 + len(v.Want.Allowed)/100 + text/1000
 }
 
-// lacking returns how much less than n the violations weigh, including those in branches.
-func (vs Violations) lacking(n int) int {
+// weight is what the violations count, including those in branches.
+func (vs Violations) weight() (n int) {
 	for i := range vs {
-		if n -= vs[i].weight(); n <= 0 {
-			return n
-		}
+		n += vs[i].weight()
 		for _, branch := range vs[i].Branches {
-			if n = branch.lacking(n); n <= 0 {
-				return n
-			}
+			n += branch.weight()
 		}
 	}
 	return n

@@ -1,9 +1,6 @@
 package schema
 
-import (
-	"reflect"
-	"slices"
-)
+import "slices"
 
 // WeakenForOpenAPIV2 returns a copy of s without what OpenAPI v2 cannot express or
 // kubectl cannot handle. Publish s.Unfold(sem).WeakenForOpenAPIV2(sem) as v2. The
@@ -49,12 +46,6 @@ func (s *Structural) WeakenForOpenAPIV2(sem Semantics) *Structural {
 		v.Required = slices.DeleteFunc(v.Required, func(name string) bool {
 			return s.Properties[name] != nil && s.Properties[name].Nullable
 		})
-		if len(v.Required) == 0 {
-			v.Required = nil
-		}
-		if reflect.DeepEqual(*v, ValueValidation{}) {
-			s.ValueValidation = nil
-		}
 	}
 	return out
 }
