@@ -204,17 +204,14 @@ func agreedType(parts []skelPart) api.StringOrArray {
 
 // sameTypes compares lists of types, ignoring their order.
 func sameTypes(a, b api.StringOrArray) bool {
-	if len(a) == 1 && len(b) == 1 {
-		return a[0] == b[0]
-	}
 	return slices.Equal(slices.Compact(slices.Sorted(slices.Values(a))), slices.Compact(slices.Sorted(slices.Values(b))))
 }
 
 func gatherParts(into map[string][]skelPart, from map[string]api.JSONSchemaProps, p skelPart) map[string][]skelPart {
-	if len(from) > 0 && into == nil {
-		into = make(map[string][]skelPart, len(from))
-	}
 	for key, s := range from {
+		if into == nil {
+			into = make(map[string][]skelPart, len(from))
+		}
 		into[key] = append(into[key], p.at(&s))
 	}
 	return into
@@ -264,7 +261,7 @@ func (k *skeletonizer) mergeItems(out *api.JSONSchemaProps, parts []skelPart) {
 				}
 				positions[i] = append(positions[i], p.at(&items.JSONSchemas[i]))
 			}
-			if !isList && items.Schema != nil {
+			if items.Schema != nil {
 				single = append(single, p.at(items.Schema))
 			}
 		}
@@ -278,14 +275,12 @@ func (k *skeletonizer) mergeItems(out *api.JSONSchemaProps, parts []skelPart) {
 	}
 
 	switch {
-	case len(single) > 0 && len(positions) > 0:
+	case len(single) > 0:
 		for _, p := range append(slices.Concat(positions...), rest...) {
 			single = append(single, p.asUntyped())
 		}
 		out.Items = &api.JSONSchemaPropsOrArray{Schema: k.merge(single)}
 		rest = nil
-	case len(single) > 0:
-		out.Items = &api.JSONSchemaPropsOrArray{Schema: k.merge(single)}
 	case len(positions) > 0:
 		out.Items = &api.JSONSchemaPropsOrArray{JSONSchemas: make([]api.JSONSchemaProps, len(positions))}
 		for i, ps := range positions {

@@ -66,6 +66,24 @@ func TestSkeleton(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
+	t.Run("paths of other schemas", func(t *testing.T) {
+		// Definitions are of no value, and dependencies of the same one.
+		s := readSchema(t, `{"definitions": {"d": {"properties": {"no": {}}}}, "dependencies": {"a": {"properties": {"no": {}}}}, "not": {"properties": {"a": {}}}}`)
+		if got := Specified(s); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("got %q", got)
+		}
+		conflict := `{"properties": {"a": {}}, "additionalProperties": true}`
+		var got []string
+		for _, c := range PruneConflicts(readSchema(t, `{"patternProperties": {"^x": `+conflict+`}, "additionalProperties": `+conflict+`}`)) {
+			got = append(got, c.Path)
+		}
+		if !slices.Equal(got, []string{"*", "/^x/"}) {
+			t.Errorf("conflicts at %q", got)
+		}
+		if got := writeSchema(t, Skeleton(readSchema(t, `{"$ref": "", "properties": {"a": {"type": "string"}}}`))); got != writeSchema(t, readSchema(t, `{"properties": {"a": {"type": "string"}}}`)) {
+			t.Errorf("an empty reference: got %s", got)
+		}
+	})
 	t.Run("leaves the schema alone", func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 3))
 		for range 200 {
