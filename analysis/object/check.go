@@ -310,13 +310,16 @@ func (c *Checker) rest(ctx context.Context, v *crd.Version, source []byte, old s
 	}
 	result := &espalier.Result{Object: obj, Changes: changes.Changes,
 		Truncated: changes.Truncated, Violations: program.Validate(ctx, obj, old)}
-	findings := append(c.resultFindings(v, result, old, fields), droppedMetadata(source, changes.Changes)...)
-	return slices.DeleteFunc(findings, func(f analysis.Finding) bool {
-		// An API server sets these fields before validation.
-		filled := slices.Contains([]string{"metadata.name", "metadata.namespace", "metadata.resourceVersion"}, f.Path)
-		return filled && f.Rule != RuleDecode || slices.ContainsFunc(rejected, func(r analysis.Finding) bool {
+	reported := func(f analysis.Finding) bool {
+		return slices.ContainsFunc(rejected, func(r analysis.Finding) bool {
 			_, below := jsonptr.CutPrefix(f.Pointer, r.Pointer)
 			return below
 		})
-	})
+	}
+	dropped := slices.DeleteFunc(droppedMetadata(source, changes.Changes), reported)
+	rejected = slices.Concat(rejected, dropped)
+	return append(dropped, slices.DeleteFunc(c.resultFindings(v, result, old, fields), func(f analysis.Finding) bool {
+		// An API server sets these fields before validation.
+		return slices.Contains([]string{"metadata.name", "metadata.namespace", "metadata.resourceVersion"}, f.Path) || reported(f)
+	})...)
 }

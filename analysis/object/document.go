@@ -81,10 +81,8 @@ func deepest(s *schema.Structural, path schema.Path) (at schema.SchemaPath) {
 		switch {
 		case s == nil:
 			return at
-		case step.Kind == schema.Index:
-			if s = s.Items; s == nil {
-				return at
-			}
+		case step.Kind == schema.Index && s.Items != nil:
+			s = s.Items
 			at = append(at, schema.SchemaStep{Keyword: "items"})
 		case s.Properties[step.Key] != nil:
 			s = s.Properties[step.Key]

@@ -1,10 +1,16 @@
 package object
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"espalier.dev/analysis"
+	"espalier.dev/internal/jsonx"
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/releases"
 	"espalier.dev/schema"
 )
 
@@ -112,6 +118,48 @@ func TestWarningFinding(t *testing.T) {
 		f := warningFinding(text+"\nmore\n", tree)
 		if got := [3]string{f.Path, f.Pointer, f.Message}; got != want || len(f.Detail) != 1 || f.Detail[0] != "more" || f.Rule != RuleServerWarning {
 			t.Errorf("%s: got %q, want %q: %v", text, got, want, f)
+		}
+	}
+}
+
+// TestNoRules checks that a problem with the rules of the built-in kinds is reported with each object.
+func TestNoRules(t *testing.T) {
+	broken := &KindChecker{func() (*kinds.Offline, error) { return nil, errors.New("broken") }}
+	source := []byte(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}`)
+	for name, found := range map[string][]analysis.Finding{
+		"Check":       broken.Check(t.Context(), source, nil, Warn),
+		"Prune":       broken.Prune(source).Failures,
+		"PruneStored": broken.PruneStored(source).Failures,
+		"At":          broken.At(releases.First, nil).Check(t.Context(), source, nil, Warn),
+	} {
+		if len(found) != 1 || found[0].Rule != RuleDecode || found[0].Severity != analysis.Error || found[0].Message != "broken" {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+}
+
+// TestEdits checks the edits that turn one value into another.
+func TestEdits(t *testing.T) {
+	for _, tt := range []struct{ from, to, want string }{
+		{`{"a":1,"b":2}`, `{"b":3,"c":4}`, `[set /b 3 set /c 4 remove /a <nil>]`},
+		{`{"a":{"b":[{"c":1},2]}}`, `{"a":{"b":[{},2]}}`, `[remove /a/b/0/c <nil>]`},
+		{`{"a":[1,2]}`, `{"a":[1]}`, `[set /a [1]]`},
+		{`{"a":[]}`, `{"a":[1]}`, `[set /a [1]]`},
+		{`{"a":{}}`, `{"a":[]}`, `[set /a []]`},
+		{`{"a":[]}`, `{"a":{}}`, `[set /a map[]]`},
+		{`{"a":null,"b":[],"c":{}}`, `{"a":null,"b":[],"c":{}}`, `[]`},
+	} {
+		from, err := jsonx.Parse([]byte(tt.from))
+		to, err2 := jsonx.Parse([]byte(tt.to))
+		if err = errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		got := []string{}
+		for _, e := range edits(nil, "", from, to) {
+			got = append(got, fmt.Sprint(e.Op, " ", e.Pointer, " ", e.Value))
+		}
+		if fmt.Sprint(got) != tt.want {
+			t.Errorf("%s to %s: %v, want %s", tt.from, tt.to, got, tt.want)
 		}
 	}
 }

@@ -178,10 +178,7 @@ func (s *Pruned) Edits() ([]analysis.Edit, error) {
 	if slices.ContainsFunc(s.changes(), func(c schema.Change) bool { return c.Kind == schema.Duplicate }) {
 		return nil, errors.New("the text has a duplicate field")
 	}
-	given, err := jsonx.Parse(s.source)
-	if err != nil {
-		return nil, err
-	}
+	given, _ := jsonx.Parse(s.source) // it has been decoded
 	return edits(nil, "", given, s.Object), nil
 }
 
@@ -272,9 +269,6 @@ func (s *Pruned) canDiffer() bool {
 
 // oneLine formats a value for a message and truncates it if it is long.
 func oneLine(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
+	text, _ := json.Marshal(v) // it was decoded from JSON
 	return jsonx.Excerpt(text)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
@@ -23,7 +24,7 @@ func (c *Checker) rejection(version *crd.Version, err error) []analysis.Finding 
 	var contradiction *schema.ContradictionError
 	switch {
 	case errors.As(err, &metadata):
-		if last := len(metadata.Path) - 1; last >= 0 && metadata.Path[last].Key == "metadata" {
+		if strings.HasSuffix(metadata.Path.Pointer(), "/metadata") {
 			return metadataFindings(metadata.Path, metadata.Value)
 		}
 		return []analysis.Finding{{Rule: RuleDecode, Severity: analysis.Error, Path: metadata.Path.String(),
@@ -42,24 +43,22 @@ func (c *Checker) rejection(version *crd.Version, err error) []analysis.Finding 
 	return []analysis.Finding{{Rule: RuleDecode, Severity: analysis.Error, Message: err.Error()}}
 }
 
-// droppedMetadata reports the errors in the fields of metadata that were dropped.
+// droppedMetadata reports the errors in the fields of metadata that were dropped, and in the apiVersion and
+// kind of embedded resources.
 func droppedMetadata(source []byte, changes []schema.Change) (findings []analysis.Finding) {
-	var original schema.Object
+	original, _ := jsonx.Parse(source) // it has been decoded
 	for _, c := range changes {
 		if c.Kind != schema.MetadataDropped {
 			continue
 		}
-		if original == nil {
-			value, err := jsonx.Parse(source)
-			if err != nil {
-				return nil
-			}
-			original, _ = value.(schema.Object)
+		around, key := c.Path[:len(c.Path)-1], c.Path[len(c.Path)-1].Key
+		value, _ := c.Path.Find(original)
+		if around[len(around)-1].Key == "metadata" {
+			findings = append(findings, metadataFindings(around, map[string]any{key: value})...)
+			continue
 		}
-		last := len(c.Path) - 1
-		if value, ok := c.Path.Find(original); ok && last > 0 && c.Path[last-1].Key == "metadata" {
-			findings = append(findings, metadataFindings(c.Path[:last], map[string]any{c.Path[last].Key: value})...)
-		}
+		findings = append(findings, analysis.Finding{Rule: RuleDecode, Severity: analysis.Error, Path: c.Path.String(), Pointer: c.Path.Pointer(),
+			Message: "must be a string, is " + kindOfValue(value)})
 	}
 	return findings
 }
