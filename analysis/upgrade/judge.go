@@ -48,9 +48,7 @@ func (p *Pair) Judge(ctx context.Context, src []byte, form Form) ([]Effect, erro
 		return nil, err
 	}
 	if before.Object == nil {
-		e := whole(RuleNotJudged, analysis.Warning, Check, "it cannot be read under the installed CRD")
-		e.Message += ": " + before.Problems[0].Message
-		return []Effect{e}, nil
+		return []Effect{unreadable(whole(RuleNotJudged, analysis.Warning, Check, "it cannot be read under the installed CRD"), &before)}, nil
 	}
 	j := &judgement{Pair: p, ctx: ctx, form: form, src: src, before: &before}
 	if p.recreated {
@@ -62,12 +60,18 @@ func (p *Pair) Judge(ctx context.Context, src []byte, form Form) ([]Effect, erro
 		return j.effects, err
 	}
 	err = j.after(base)
-	return j.effects, err
+	return j.effects, cmp.Or(err, ctx.Err())
 }
 
 // whole returns an effect on an object as a whole.
 func whole(rule string, s analysis.Severity, a Action, message string) Effect {
 	return Effect{Rule: rule, Severity: s, Action: a, Message: message, Summary: message}
+}
+
+// unreadable returns an effect on an object with the reason why it cannot be read.
+func unreadable(e Effect, r *compliance.Report) Effect {
+	e.Message += ": " + r.Problems[0].Message
+	return e
 }
 
 // deleted returns the effect that an object is deleted.
@@ -196,21 +200,17 @@ func (j *judgement) base() (base []byte, ok bool, err error) {
 		object = j.adapted()
 	case rewritten:
 		report, err := j.prepared.Inspect(j.ctx, j.src)
-		if err != nil || report.Object == nil {
+		if err != nil {
 			return nil, false, err
 		}
 		j.lost(&report, "dropped when the object is stored in version "+j.prepared.Definition().Storage().Name())
-		if err := j.rewritten(&report); err != nil {
-			return nil, false, err
-		}
+		j.rewritten(&report)
 		object = report.Object
 	case j.form != Stored:
 		object = j.before.Object
 	}
 	if base = j.src; object != nil {
-		if base, err = json.Marshal(object); err != nil {
-			return nil, false, err
-		}
+		base = encode(object)
 	}
 	version, storage := versionOf(base), j.is.Definition().Storage().Name()
 	webhook := converts(j.new)
@@ -268,15 +268,11 @@ func (j *judgement) after(base []byte) error {
 		return err
 	}
 	if report.Object == nil {
-		e := whole(impact.Invalid.ID(), analysis.Error, Correct, "it cannot be read under the new CRD")
-		e.Message += ": " + report.Problems[0].Message
-		j.add(e)
+		j.add(unreadable(whole(impact.Invalid.ID(), analysis.Error, Correct, "it cannot be read under the new CRD"), &report))
 		return nil
 	}
 	j.lost(&report, "hidden, and dropped with the next write")
-	if err := j.invalid(&report); err != nil {
-		return err
-	}
+	j.invalid(&report)
 	j.defaults(nil, map[string]any(j.before.Object), map[string]any(report.Object))
 	for _, t := range j.transitions {
 		if holds(map[string]any(report.Object), t.path) {
@@ -331,29 +327,19 @@ func (j *judgement) lost(r *compliance.Report, how string) {
 // withoutFields reads the object without fields that are dropped. The result returns the default
 // that a path then has under the installed CRD, if there is one.
 func (j *judgement) withoutFields(dropped []*compliance.Problem) func(schema.Path) (any, bool) {
-	nothing := func(schema.Path) (any, bool) { return nil, false }
 	var object any
-	if json.Unmarshal(j.src, &object) != nil {
-		return nothing
-	}
+	_ = json.Unmarshal(j.src, &object) // it has been read
 	for _, p := range dropped {
 		p.Path.Delete(object)
 	}
-	src, err := json.Marshal(object)
-	if err != nil {
-		return nothing
-	}
-	report, err := j.was.Inspect(j.ctx, src)
-	if err != nil {
-		return nothing // the caller finds out what is wrong with the CRD
-	}
+	report, _ := j.was.Inspect(j.ctx, encode(object)) // it has no object if ctx has ended
 	return func(path schema.Path) (any, bool) { return path.Find(map[string]any(report.Object)) }
 }
 
 // rewritten adds the values for which the object cannot be stored anew in the version of the
 // prepared CRD, and holds what the report has, except what only creating the object would violate:
 // that is judged under the new CRD.
-func (j *judgement) rewritten(r *compliance.Report) error {
+func (j *judgement) rewritten(r *compliance.Report) {
 	var invalid []*compliance.Problem
 	for i := range r.Problems {
 		if p := &r.Problems[i]; p.Kind == compliance.Invalid || p.Kind == compliance.Contradiction {
@@ -362,12 +348,8 @@ func (j *judgement) rewritten(r *compliance.Report) error {
 			j.held[problemKey(p)] = true
 		}
 	}
-	if len(invalid) == 0 {
-		return nil
-	}
-	rejected, err := j.rejectsUpdate(invalid[0].Version, r.Object)
-	if err != nil || !rejected {
-		return err
+	if len(invalid) == 0 || !j.rejectsUpdate(invalid[0].Version, r.Object) {
+		return
 	}
 	consequence := "; storing the object in version " + invalid[0].Version.Name() + " is rejected"
 	for _, p := range invalid {
@@ -377,11 +359,10 @@ func (j *judgement) rewritten(r *compliance.Report) error {
 		e.Summary += consequence
 		j.add(e)
 	}
-	return nil
 }
 
 // invalid adds the values that become invalid, and whether updates of the object still pass.
-func (j *judgement) invalid(r *compliance.Report) error {
+func (j *judgement) invalid(r *compliance.Report) {
 	var found []*compliance.Problem
 	for i := range r.Problems {
 		p := &r.Problems[i]
@@ -390,14 +371,10 @@ func (j *judgement) invalid(r *compliance.Report) error {
 		}
 	}
 	if len(found) == 0 {
-		return nil
-	}
-	rejected, err := j.rejectsUpdate(found[0].Version, r.Object)
-	if err != nil {
-		return err
+		return
 	}
 	action, consequence := Correct, "; creating the object is rejected, updates of other fields pass"
-	if rejected {
+	if j.rejectsUpdate(found[0].Version, r.Object) {
 		consequence = "; every update of the object is rejected"
 	}
 	if j.recreated {
@@ -409,22 +386,19 @@ func (j *judgement) invalid(r *compliance.Report) error {
 		e.Summary += consequence
 		j.add(e)
 	}
-	return nil
 }
 
-// rejectsUpdate reports whether the new CRD rejects an update that only changes a label.
-func (j *judgement) rejectsUpdate(v *crd.Version, object schema.Object) (bool, error) {
+// rejectsUpdate reports whether a version, which has judged the object, rejects an update that only changes
+// a label.
+func (j *judgement) rejectsUpdate(v *crd.Version, object schema.Object) bool {
 	old, updated := withMetadata(object), withMetadata(object)
 	meta := updated["metadata"].(map[string]any)
 	labels, _ := meta["labels"].(map[string]any)
-	if labels = maps.Clone(labels); labels == nil {
-		labels = map[string]any{}
-	}
-	labels["espalier.dev/upgrade"] = "try"
-	meta["labels"] = labels
-	violations, err := v.Validate(j.ctx, updated, old)
-	violations = slices.DeleteFunc(violations, func(v schema.Violation) bool { return v.Kind == schema.RulesSkipped })
-	return len(violations) > 0, cmp.Or(err, j.ctx.Err())
+	added := map[string]any{"espalier.dev/upgrade": "try"}
+	maps.Copy(added, labels)
+	meta["labels"] = added
+	violations, _ := v.Validate(j.ctx, updated, old) // the schema is compiled
+	return slices.ContainsFunc(violations, func(v schema.Violation) bool { return v.Kind != schema.RulesSkipped })
 }
 
 // withMetadata returns an object with metadata of its own, and with a resource version, without
@@ -432,10 +406,9 @@ func (j *judgement) rejectsUpdate(v *crd.Version, object schema.Object) (bool, e
 func withMetadata(object schema.Object) schema.Object {
 	copied := maps.Clone(object)
 	meta, _ := object["metadata"].(map[string]any)
-	if meta = maps.Clone(meta); meta == nil {
-		meta = map[string]any{}
-	}
-	meta["resourceVersion"], copied["metadata"] = "1", meta
+	own := map[string]any{}
+	maps.Copy(own, meta)
+	own["resourceVersion"], copied["metadata"] = "1", own
 	return copied
 }
 
@@ -486,8 +459,8 @@ func (j *judgement) members(at schema.Path, was, is map[string]any) {
 
 // isStored reports whether a field is part of the object itself, so that no default has set it.
 func (j *judgement) isStored(path schema.Path) bool {
-	if j.object == nil && json.Unmarshal(j.src, &j.object) != nil {
-		return true
+	if j.object == nil {
+		_ = json.Unmarshal(j.src, &j.object) // it has been read
 	}
 	_, found := path.Find(j.object)
 	return found
@@ -500,21 +473,17 @@ func (j *judgement) defaulted(at schema.Path, s analysis.Severity, message strin
 }
 
 // equal reports whether two values are the same JSON. Their numbers may have different types.
-func equal(a, b any) bool {
-	x, err := json.Marshal(a)
-	if err != nil {
-		return false
-	}
-	y, err := json.Marshal(b)
-	return err == nil && bytes.Equal(x, y)
+func equal(a, b any) bool { return bytes.Equal(encode(a), encode(b)) }
+
+// encode returns a value as JSON. All values here can be expressed in it.
+func encode(v any) []byte {
+	text, _ := json.Marshal(v)
+	return text
 }
 
 // show returns a value as text of limited length.
 func show(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
+	text := encode(v)
 	const most = 60
 	if len(text) > most {
 		return strings.ToValidUTF8(string(text[:most]), "") + "…"

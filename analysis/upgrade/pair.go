@@ -2,7 +2,6 @@ package upgrade
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -86,17 +85,20 @@ func NewPair(ctx context.Context, old, new *api.CustomResourceDefinition, o Opti
 	if new == nil {
 		p.Name = old.Name
 		p.add(whole(RuleDeleted, analysis.Warning, Save, "the new release does not have the CRD: deleting it deletes its objects"))
-		return p, p.inspect(&p.was, old, o)
+		var err error
+		p.was, err = inspect(old, o)
+		return p, err
 	}
 	p.Name = new.Name
-	if err := p.inspect(&p.is, new, o); err != nil {
+	var err error
+	if p.is, err = inspect(new, o); err != nil {
 		return nil, fmt.Errorf("new CRD: %w", err)
 	}
 	if old == nil {
 		p.rejectNew(crd.ValidateCreate(ctx, new, o.crd()).Errors.ToAggregate())
 		return p, nil
 	}
-	if err := p.inspect(&p.was, old, o); err != nil {
+	if p.was, err = inspect(old, o); err != nil {
 		return nil, fmt.Errorf("old CRD: %w", err)
 	}
 	p.prepared = p.was
@@ -106,9 +108,7 @@ func NewPair(ctx context.Context, old, new *api.CustomResourceDefinition, o Opti
 	}
 	p.Changed = !reflect.DeepEqual(old.Spec, new.Spec)
 	p.rejected(c)
-	if err := p.storedVersions(o); err != nil {
-		return nil, err
-	}
+	p.storedVersions(o)
 	p.conversion()
 	for i := range c.Changes {
 		if ch := &c.Changes[i]; ch.IsTransition() && ch.NewVersion == p.is.Definition().Storage().Name() {
@@ -118,17 +118,16 @@ func NewPair(ctx context.Context, old, new *api.CustomResourceDefinition, o Opti
 	return p, nil
 }
 
-// inspect sets an inspector for a CRD.
-func (p *Pair) inspect(to **compliance.Inspector, c *api.CustomResourceDefinition, o Options) error {
+// inspect returns an inspector for a CRD.
+func inspect(c *api.CustomResourceDefinition, o Options) (*compliance.Inspector, error) {
 	d, err := crd.New(c, o.crd())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if d.Storage() == nil {
-		return fmt.Errorf("the CRD %s has no storage version", c.Name)
+		return nil, fmt.Errorf("the CRD %s has no storage version", c.Name)
 	}
-	*to = compliance.New(d)
-	return nil
+	return compliance.New(d), nil
 }
 
 // Effects returns the effects that need no objects.
@@ -207,24 +206,18 @@ func (p *Pair) rejected(c *impact.Comparison) {
 	}
 }
 
-// listed returns the versions in which objects may be stored, and whether an API server says so.
-func (p *Pair) listed() (versions []string, known bool) {
-	if versions = p.old.Status.StoredVersions; len(p.old.Status.Conditions) > 0 || p.old.Status.AcceptedNames.Plural != "" {
-		return versions, true
-	}
-	if len(versions) == 0 {
-		versions = []string{p.was.Definition().Storage().Name()}
-	}
-	return versions, false
+// isInstalled reports whether an API server has set the status of the old CRD. The status of any other
+// lists the storage version.
+func (p *Pair) isInstalled() bool {
+	return len(p.old.Status.Conditions) > 0 || p.old.Status.AcceptedNames.Plural != ""
 }
 
 // storedVersions finds the versions that must leave status.storedVersions before the upgrade, and
 // those that can leave it after it.
-func (p *Pair) storedVersions(o Options) error {
+func (p *Pair) storedVersions(o Options) {
 	was, is := p.was.Definition(), p.is.Definition()
-	listed, known := p.listed()
 	var others []string
-	for _, v := range listed {
+	for _, v := range p.old.Status.StoredVersions {
 		switch {
 		case is.Version(v) == nil:
 			p.missing = append(p.missing, v)
@@ -233,7 +226,7 @@ func (p *Pair) storedVersions(o Options) error {
 		}
 	}
 	to := p.common()
-	if len(p.missing) > 0 && is.Version(was.Storage().Name()) == nil && to == "" && !p.recreated {
+	if len(p.missing) > 0 && to == "" && !p.recreated {
 		p.recreated = true
 		p.add(Effect{Rule: impact.RuleRefused, Severity: analysis.Error, Action: Delete, Path: "status.storedVersions",
 			Pattern: "status.storedVersions", Pointer: "/spec/versions",
@@ -241,7 +234,7 @@ func (p *Pair) storedVersions(o Options) error {
 				"upgrade to a release that has versions of both first, or delete the CRD, with its objects, and create it again"})
 	}
 	if p.recreated {
-		return nil
+		return
 	}
 	if len(others) > 0 {
 		p.add(Effect{Rule: RuleMigration, Severity: analysis.Warning, Action: Migrate, Path: "status.storedVersions",
@@ -249,7 +242,7 @@ func (p *Pair) storedVersions(o Options) error {
 			Message: fmt.Sprintf("objects may be stored in version %s, and the storage version of the new CRD is %s: "+
 				"a later release can only remove %[1]s when no object is stored in it", strings.Join(others, ", "), is.Storage().Name())})
 	}
-	if !known {
+	if !p.isInstalled() {
 		var may []string
 		for _, v := range was.Versions() {
 			if is.Version(v.Name()) == nil && !slices.Contains(p.missing, v.Name()) {
@@ -265,14 +258,13 @@ func (p *Pair) storedVersions(o Options) error {
 		}
 	}
 	if len(p.missing) == 0 {
-		return nil
+		return
 	}
 	p.add(Effect{Rule: impact.RuleRefused, Severity: analysis.Error, Action: Rewrite, Path: "status.storedVersions",
 		Pattern: "status.storedVersions", Pointer: "/spec/versions", Message: p.missingVersions()})
-	if is.Version(was.Storage().Name()) != nil {
-		return nil
+	if is.Version(was.Storage().Name()) == nil {
+		p.switchStorage(to, o)
 	}
-	return p.switchStorage(to, o)
 }
 
 // missingVersions says that the new CRD lacks versions in which objects are stored.
@@ -296,7 +288,7 @@ func (p *Pair) common() (name string) {
 }
 
 // switchStorage makes a version the storage version of the prepared CRD.
-func (p *Pair) switchStorage(to string, o Options) error {
+func (p *Pair) switchStorage(to string, o Options) {
 	type operation struct {
 		Op    string `json:"op"`
 		Path  string `json:"path"`
@@ -313,15 +305,11 @@ func (p *Pair) switchStorage(to string, o Options) error {
 			patch = append(patch, operation{"test", at + "name", v.Name}, operation{"replace", at + "storage", is})
 		}
 	}
-	text, err := json.Marshal(patch)
-	if err != nil {
-		return err
-	}
-	p.patch = string(text)
+	p.patch = string(encode(patch))
 	p.add(Effect{Rule: RuleMigration, Severity: analysis.Error, Action: SwitchStorage, Path: "spec.versions", Pattern: "spec.versions",
 		Pointer: "/spec/versions", Message: fmt.Sprintf("the storage version %s of the installed CRD is not in the new one: make %s the storage version first",
 			p.was.Definition().Storage().Name(), to)})
-	return p.inspect(&p.prepared, prepared, o)
+	p.prepared, _ = inspect(prepared, o) // only the storage version is another one
 }
 
 // conversion compares how objects are converted between versions.

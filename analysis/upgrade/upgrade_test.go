@@ -1,6 +1,7 @@
 package upgrade_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -34,6 +35,7 @@ func definition(t *testing.T, rest string, versions ...string) *api.CustomResour
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.Spec.Conversion = nil // as in a CRD that was not read from a file
 	return c
 }
 
@@ -307,5 +309,41 @@ func TestRules(t *testing.T) {
 			t.Errorf("the rule %q is declared twice or not described", r.ID)
 		}
 		seen[r.ID] = true
+	}
+}
+
+// errRules is the error of rulesFail.
+var errRules = errors.New("rules are not supported")
+
+// rulesFail compiles no schema with rules.
+type rulesFail struct{ cel.Checker }
+
+func (rulesFail) Compile(s *schema.Structural) (schema.Rules, error) {
+	if len(s.Properties["spec"].Properties["k"].XValidations) > 0 {
+		return nil, errRules
+	}
+	return nil, nil
+}
+
+// TestNotCompiled judges objects of CRDs with a schema that cannot be compiled.
+func TestNotCompiled(t *testing.T) {
+	t.Parallel()
+	const plain, ruled = "k: {type: integer}", "k: {type: integer, x-kubernetes-validations: [{rule: self > 0}]}"
+	for name, tt := range map[string]struct{ old, new *api.CustomResourceDefinition }{
+		"installed": {definition(t, "", version("v1", both, ruled)), definition(t, "", version("v1", both, plain))},
+		"prepared": {definition(t, fmt.Sprintf(status, "v1"), version("v1", both, plain), version("v2", "served", ruled)),
+			definition(t, "", version("v2", both, plain))},
+		"new": {definition(t, "", version("v1", both, plain)), definition(t, "", version("v1", both, ruled))},
+		"revealing": {definition(t, "", version("v1", both, plain)),
+			definition(t, "", version("v1", both, plain+", l: {type: integer}"), version("v2", "served", ruled))},
+	} {
+		p, err := upgrade.NewPair(t.Context(), tt.old, tt.new, upgrade.Options{Rules: rulesFail{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		src := []byte(`{"apiVersion": "example.com/v1", "kind": "Job", "metadata": {"name": "a", "namespace": "b"}, "spec": {"k": 1, "l": 2}}`)
+		if _, err := p.Judge(t.Context(), src, upgrade.Stored); !errors.Is(err, errRules) {
+			t.Errorf("%s: the error is %v", name, err)
+		}
 	}
 }
