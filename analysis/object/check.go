@@ -68,13 +68,13 @@ type Checker struct {
 	options    Options
 	definition *crd.Definition
 	admitter   *espalier.Admitter
-	// differences has, for each version, where the two semantics can differ.
-	differences map[string]difference
+	// differs has the versions whose objects the two semantics can treat differently.
+	differs map[string]bool
 	// other returns the Admitter of the other semantics, without CEL rules: they see the
 	// same fields in both and are expensive to compile.
 	other func() (*espalier.Admitter, error)
 	// previews has the versions whose schemas are not structural, by name.
-	previews map[string]func() (*Preview, error)
+	previews map[string]func() *Preview
 	// storages has, for each version, how its objects are stored.
 	storages map[string]func() (storage, error)
 	// document returns the layout of the schemas in the document.
@@ -85,13 +85,13 @@ type Checker struct {
 // and whether CEL rules are evaluated. Schemas are compiled on first use.
 func New(definition *crd.Definition, o Options) *Checker {
 	c := &Checker{
-		options:     o,
-		definition:  definition,
-		admitter:    espalier.ForDefinition(definition, ""),
-		differences: map[string]difference{},
-		previews:    map[string]func() (*Preview, error){},
-		storages:    map[string]func() (storage, error){},
-		document:    sync.OnceValue(func() document { return readDocument(o) }),
+		options:    o,
+		definition: definition,
+		admitter:   espalier.ForDefinition(definition, ""),
+		differs:    map[string]bool{},
+		previews:   map[string]func() *Preview{},
+		storages:   map[string]func() (storage, error){},
+		document:   sync.OnceValue(func() document { return readDocument(o) }),
 	}
 	c.other = sync.OnceValues(func() (*espalier.Admitter, error) {
 		other, err := definition.With(crd.Options{Semantics: c.otherSemantics(), IgnoreRules: true})
@@ -101,8 +101,8 @@ func New(definition *crd.Definition, o Options) *Checker {
 		return espalier.ForDefinition(other, ""), nil
 	})
 	for _, v := range definition.Versions() {
-		c.differences[v.Name()] = differenceOf(v)
-		c.previews[v.Name()] = sync.OnceValues(func() (*Preview, error) { return c.newPreview(v) })
+		c.differs[v.Name()] = canDiffer(v)
+		c.previews[v.Name()] = sync.OnceValue(func() *Preview { return c.newPreview(v) })
 		c.storages[v.Name()] = sync.OnceValues(func() (storage, error) { return c.newStorage(v) })
 	}
 	return c
@@ -119,7 +119,7 @@ func New(definition *crd.Definition, o Options) *Checker {
 // findings are in no particular order; their pointers point into source.
 func (c *Checker) Check(ctx context.Context, source []byte, old schema.Object, fields FieldValidation) []analysis.Finding {
 	written := old
-	old = c.convert(old, source)
+	old = convert(old, source)
 	if v := c.versionOf(written); v == nil || !v.Served() {
 		written = old // it cannot be converted
 	}
@@ -138,11 +138,8 @@ func (c *Checker) Check(ctx context.Context, source []byte, old schema.Object, f
 	lost, rejected := c.storageFindings(version, source, result, old, fields)
 	findings = append(findings, lost...)
 	// Few schemas and objects can differ between the semantics, so few are checked twice.
-	switch differs := c.differences[version.Name()]; {
-	case rejected != nil || len(result.Violations) > 0 || differs.validation:
+	if rejected != nil || c.differs[version.Name()] || version.HasStatus() && bytes.Contains(source, []byte(`"status"`)) {
 		findings = append(findings, c.compare(ctx, source, written, result, rejected)...)
-	case differs.pruning || version.HasStatus() && bytes.Contains(source, []byte(`"status"`)):
-		findings = append(findings, c.comparePruning(ctx, version.Name(), source, written, result)...)
 	}
 	return findings
 }
@@ -156,19 +153,13 @@ func admit(ctx context.Context, a *espalier.Admitter, source []byte, old schema.
 	return a.CreateJSON(ctx, source)
 }
 
-// convert returns old in the version of the object in source. Without a webhook, conversion
+// convert returns old in the version of the object in source. Conversion without a webhook
 // changes only the apiVersion.
-func (c *Checker) convert(old schema.Object, source []byte) schema.Object {
+func convert(old schema.Object, source []byte) schema.Object {
 	if old == nil {
 		return nil
 	}
-	id, err := api.Identify(source)
-	if err != nil {
-		return old // the object is compared with it if it can be read
-	}
-	if old["apiVersion"] == id.APIVersion || c.convertsByWebhook() {
-		return old
-	}
+	id, _ := api.Identify(source) // otherwise the object is rejected
 	old = maps.Clone(old)
 	old["apiVersion"] = id.APIVersion
 	return old
@@ -269,7 +260,7 @@ func (c *Checker) fieldFinding(v *crd.Version, change *schema.Change, severity a
 	case schema.Duplicate:
 		f = duplicateField(change.Path, severity)
 	default:
-		return f, false
+		return analysis.Finding{}, false
 	}
 	return f, true
 }

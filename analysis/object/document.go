@@ -7,6 +7,7 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
+	"espalier.dev/api/v1beta1"
 	"espalier.dev/crd"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
@@ -30,8 +31,8 @@ func (o Options) document() []byte {
 
 func readDocument(o Options) (d document) {
 	source := o.document()
-	id, err := api.Identify(source)
-	if d.beta = err == nil && id.APIVersion == api.GroupName+"/v1beta1"; d.beta {
+	id, _ := api.Identify(source)
+	if d.beta = id.APIVersion == v1beta1.APIVersion; d.beta {
 		if tree, err := jsonx.Parse(source); err == nil {
 			_, d.common = schema.Path{{Key: "spec"}, {Key: "validation"}, {Key: "openAPIV3Schema"}}.Find(tree)
 		}
@@ -81,17 +82,15 @@ func deepest(s *schema.Structural, path schema.Path) (at schema.SchemaPath) {
 		switch {
 		case s == nil:
 			return at
-		case step.Kind == schema.Index && s.Items != nil:
-			s = s.Items
-			at = append(at, schema.SchemaStep{Keyword: "items"})
 		case s.Properties[step.Key] != nil:
 			s = s.Properties[step.Key]
 			at = append(at, schema.SchemaStep{Keyword: "properties", Form: schema.StepNamed, Name: step.Key})
+		case s.Items != nil:
+			s = s.Items
+			at = append(at, schema.SchemaStep{Keyword: "items"})
 		case s.AdditionalProperties != nil:
 			s = s.AdditionalProperties.Structural
 			at = append(at, schema.SchemaStep{Keyword: "additionalProperties"})
-		default:
-			return at
 		}
 	}
 	return at
@@ -100,7 +99,7 @@ func deepest(s *schema.Structural, path schema.Path) (at schema.SchemaPath) {
 // OriginalSchema returns the schema of a version as the author of the CRD wrote it: the
 // draft-4 schema if there is one, nil if there is no schema.
 func OriginalSchema(definition *api.CustomResourceDefinition, version string) *api.JSONSchemaProps {
-	if legacy, err := api.LegacySchema(definition); err == nil && legacy != nil {
+	if legacy, _ := api.LegacySchema(definition); legacy != nil {
 		return legacy
 	}
 	for _, v := range definition.Spec.Versions {
@@ -115,7 +114,7 @@ func OriginalSchema(definition *api.CustomResourceDefinition, version string) *a
 // each time, because definitions need not keep their schemas.
 func (c *Checker) original(v *crd.Version) *api.JSONSchemaProps {
 	definition := c.definition.CRD()
-	if source := c.options.document(); len(source) > 0 {
+	if source := c.options.document(); source != nil {
 		read, err := codec.DecodeLenient(source)
 		if err != nil {
 			// Fields that only Espalier supports must not prevent decoding the rest.

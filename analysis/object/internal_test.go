@@ -14,40 +14,6 @@ import (
 	"espalier.dev/schema"
 )
 
-// TestSameChanges checks when objects need not be compared in full with the other semantics: both
-// make the same changes, apart from those of a status that one of them drops.
-func TestSameChanges(t *testing.T) {
-	change := func(kind schema.ChangeKind, keys ...string) schema.Change {
-		c := schema.Change{Kind: kind}
-		for _, k := range keys {
-			c.Path = append(c.Path, schema.Step{Key: k})
-		}
-		return c
-	}
-	a, b := change(schema.Pruned, "a"), change(schema.Pruned, "b")
-	status, below := change(schema.Pruned, "status"), change(schema.Pruned, "status", "x")
-	for _, tt := range []struct {
-		here, there []schema.Change
-		drop, same  bool
-	}{
-		{nil, nil, false, true},
-		{[]schema.Change{a}, []schema.Change{a}, false, true},
-		{[]schema.Change{a}, []schema.Change{b}, false, false},
-		{[]schema.Change{a}, []schema.Change{change(schema.NullDropped, "a")}, false, false},
-		{[]schema.Change{a, b}, []schema.Change{a}, false, false},
-		{[]schema.Change{a}, []schema.Change{a, b}, false, false},
-		{[]schema.Change{a}, []schema.Change{a, status}, false, false},
-		{[]schema.Change{a}, []schema.Change{a, status}, true, true},
-		{[]schema.Change{b}, []schema.Change{below, b}, true, true},
-		{[]schema.Change{a}, []schema.Change{change(schema.Pruned, "a", "status")}, true, false},
-		{nil, []schema.Change{change(schema.Duplicate)}, true, false},
-	} {
-		if got := sameChanges(tt.here, tt.there, tt.drop); got != tt.same {
-			t.Errorf("%v, %v, %t: got %t", tt.here, tt.there, tt.drop, got)
-		}
-	}
-}
-
 // TestChangeDifference checks the lines about changes that only one of the semantics makes.
 func TestChangeDifference(t *testing.T) {
 	at := func(kind schema.ChangeKind, key string) schema.Change {
@@ -143,6 +109,7 @@ func TestEdits(t *testing.T) {
 	for _, tt := range []struct{ from, to, want string }{
 		{`{"a":1,"b":2}`, `{"b":3,"c":4}`, `[set /b 3 set /c 4 remove /a <nil>]`},
 		{`{"a":{"b":[{"c":1},2]}}`, `{"a":{"b":[{},2]}}`, `[remove /a/b/0/c <nil>]`},
+		{`{}`, `{"a":null}`, `[set /a <nil>]`},
 		{`{"a":[1,2]}`, `{"a":[1]}`, `[set /a [1]]`},
 		{`{"a":[]}`, `{"a":[1]}`, `[set /a [1]]`},
 		{`{"a":{}}`, `{"a":[]}`, `[set /a []]`},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -42,7 +43,7 @@ func (c *KindChecker) check(source, old []byte, fields FieldValidation) (finding
 	if err != nil {
 		return nil, err
 	}
-	if r.Undecodable != nil || len(r.Strict) > 0 && fields != Ignore {
+	if r.Undecodable != nil || r.Strict != nil {
 		findings = decodingFindings(r, fields)
 	}
 	if r.Undecodable != nil || kinds.ByKind(r.Kind).CreateOnly {
@@ -54,19 +55,19 @@ func (c *KindChecker) check(source, old []byte, fields FieldValidation) (finding
 		}
 	}
 	warnings, errs, err := r.Write("")
-	if err == nil && len(errs) == 0 && len(warnings) == 0 {
-		return findings, nil
-	}
-	// It can fail for numbers that no field has: then paths are located without the object.
-	tree, _ := jsonx.Parse(source)
+	tree := sync.OnceValue(func() any {
+		// It can fail for numbers that no field has: then paths are located without the object.
+		tree, _ := jsonx.Parse(source)
+		return tree
+	})
 	for _, text := range warnings {
-		findings = append(findings, warningFinding(text, tree))
+		findings = append(findings, warningFinding(text, tree()))
 	}
 	reported := map[string]bool{} // some rules of updates repeat others
 	for _, e := range errs {
 		if text := e.Error(); !reported[text] {
 			reported[text] = true
-			findings = append(findings, errorFinding(e, tree))
+			findings = append(findings, errorFinding(e, tree()))
 		}
 	}
 	if err != nil {

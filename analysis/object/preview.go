@@ -19,13 +19,14 @@ type Preview struct {
 	Finding analysis.Finding
 
 	program *schema.Program
+	err     error // the reason why there is no program
 }
 
 // newPreview returns the preview of a version, or nil if its schema is structural.
-func (c *Checker) newPreview(v *crd.Version) (*Preview, error) {
+func (c *Checker) newPreview(v *crd.Version) *Preview {
 	reasons := c.NotStructural(v)
 	if len(reasons) == 0 {
-		return nil, nil
+		return nil
 	}
 	original := c.original(v)
 	skeleton := schema.Skeleton(original)
@@ -37,13 +38,10 @@ func (c *Checker) newPreview(v *crd.Version) (*Preview, error) {
 		missing.definitions = original.Definitions
 	}
 	missing.add(skeleton, original)
+	var program *schema.Program
 	s, err := schema.NewStructural(skeleton)
-	if err != nil {
-		return nil, fmt.Errorf("skeleton of version %s: %w", v.Name(), err)
-	}
-	program, err := schema.Compile(s, schema.WithSemantics(c.definition.Semantics()), schema.WithoutRules())
-	if err != nil {
-		return nil, err
+	if err == nil {
+		program, err = schema.Compile(s, schema.WithSemantics(c.definition.Semantics()), schema.WithoutRules())
 	}
 	f := analysis.Finding{
 		Rule: RuleNotStructural, Severity: analysis.Info, Pointer: c.schemaPointer(v),
@@ -56,7 +54,7 @@ func (c *Checker) newPreview(v *crd.Version) (*Preview, error) {
 	for _, conflict := range schema.PruneConflicts(original) {
 		f.Detail = append(f.Detail, "cannot be pruned: "+conflict.Error())
 	}
-	return &Preview{Finding: f, program: program}, nil
+	return &Preview{Finding: f, program: program, err: err}
 }
 
 // NotStructural reports why the schema of a version is not structural. The pointers of its

@@ -65,9 +65,7 @@ func (c *Checker) prune(source []byte, stored bool) *Pruned {
 	if s.version, err = c.version(source); err != nil {
 		return fail(RuleDecode, err)
 	}
-	if s.Preview, err = c.previews[s.version.Name()](); err != nil {
-		return fail(RuleInvalidDefinition, err)
-	}
+	s.Preview = c.previews[s.version.Name()]()
 	if s.storage, err = c.storages[s.version.Name()](); err != nil {
 		return fail(RuleInvalidDefinition, err)
 	}
@@ -88,10 +86,8 @@ func (c *Checker) prune(source []byte, stored bool) *Pruned {
 // program returns the program that prunes in a version.
 func (s *Pruned) program(v *crd.Version) (*schema.Program, error) {
 	if s.Preview != nil {
-		if preview, err := s.checker.previews[v.Name()](); err != nil {
-			return nil, err
-		} else if preview != nil {
-			return preview.program, nil
+		if preview := s.checker.previews[v.Name()](); preview != nil {
+			return preview.program, preview.err
 		}
 	}
 	return v.Program()
@@ -99,9 +95,6 @@ func (s *Pruned) program(v *crd.Version) (*schema.Program, error) {
 
 // Reasons reports the pruned, dropped and defaulted fields, and the schemas that cause it.
 func (s *Pruned) Reasons() (findings []analysis.Finding) {
-	if s.Object == nil {
-		return nil
-	}
 	if s.kind != nil {
 		return s.kind.reasons()
 	}
@@ -261,10 +254,10 @@ func (s *Pruned) Difference() []analysis.Finding {
 
 // canDiffer reports whether the two semantics can give different objects.
 func (s *Pruned) canDiffer() bool {
-	if s.storage.version != nil && s.checker.differences[s.storage.version.Name()].pruning {
+	if s.storage.version != nil && s.checker.differs[s.storage.version.Name()] {
 		return true
 	}
-	return s.checker.differences[s.version.Name()].pruning
+	return s.checker.differs[s.version.Name()]
 }
 
 // oneLine formats a value for a message and truncates it if it is long.

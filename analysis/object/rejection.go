@@ -114,9 +114,9 @@ func misfits(path schema.Path, value any, around func(any) any) (findings []anal
 
 // fits reports whether metadata can be decoded.
 func fits(metadata any) bool {
-	text, err := json.Marshal(metadata)
+	text, _ := json.Marshal(metadata) // it was decoded from JSON
 	var meta metav1.ObjectMeta
-	return err == nil && kjson.UnmarshalCaseSensitivePreserveInts(text, &meta) == nil
+	return kjson.UnmarshalCaseSensitivePreserveInts(text, &meta) == nil
 }
 
 // kindOfValue names the JSON type of a value.

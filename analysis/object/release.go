@@ -63,21 +63,20 @@ func (c *ReleaseChecker) Check(ctx context.Context, source, old []byte, fields F
 	}
 	if resource := kinds.ByKind(gvk); resource != nil {
 		// The release validates what is left when it has dropped the fields that it does not have.
-		if kept := withoutLater(source, found); len(kept) != len(source) {
-			for _, f := range comparisonFindings(found, fields) {
-				if f.Rule == RuleDuplicateField {
-					findings = append(findings, f)
-				}
+		// That has no duplicate fields any more.
+		for _, f := range comparisonFindings(found, fields) {
+			if f.Rule == RuleDuplicateField {
+				findings = append(findings, f)
 			}
-			source = kept
 		}
+		source = withoutLater(source, found)
 		if old != nil {
 			before, _ := rules.CompareAt(gvk, old, c.release)
 			old = withoutLater(old, before)
 		}
 		// AtRelease has the warning of the release.
 		for _, f := range c.KindChecker.Check(ctx, source, old, fields) {
-			if f.Rule != RuleServerWarning || f.Message != resource.Deprecated || resource.Deprecated == "" {
+			if f.Message != resource.Deprecated {
 				findings = append(findings, f)
 			}
 		}
@@ -96,9 +95,6 @@ func (c *ReleaseChecker) Check(ctx context.Context, source, old []byte, fields F
 
 // withoutLater returns an object in JSON without the fields that a release does not have.
 func withoutLater(source []byte, found kinds.Comparison) []byte {
-	if len(found.Later) == 0 {
-		return source
-	}
 	tree, err := jsonx.Parse(source)
 	if err != nil {
 		return source // it has numbers that no field has
@@ -106,10 +102,7 @@ func withoutLater(source []byte, found kinds.Comparison) []byte {
 	for _, f := range found.Later {
 		f.Path.Delete(tree)
 	}
-	kept, err := jsonx.Append(nil, tree)
-	if err != nil {
-		return source
-	}
+	kept, _ := jsonx.Append(nil, tree) // it was decoded from JSON
 	return kept
 }
 
@@ -123,7 +116,7 @@ func (c *ReleaseChecker) expressions(source, old []byte) (findings []analysis.Fi
 			continue
 		}
 		since := c.release + 1
-		for since < releases.Last && rejects(since, e) {
+		for rejects(since, e) {
 			since++
 		}
 		tree, _ := jsonx.Parse(source)

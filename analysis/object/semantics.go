@@ -12,35 +12,27 @@ import (
 	"espalier.dev/schema"
 )
 
-// difference reports where the two semantics can treat a valid object differently. It
-// depends only on the schema.
-type difference struct {
-	// pruning is about stored fields, validation about accepted objects.
-	pruning, validation bool
-}
-
-// differenceOf returns the possible differences for the schema of a version.
-func differenceOf(v *crd.Version) (d difference) {
+// canDiffer reports whether the two semantics can treat objects of a version differently, apart from
+// their status. It depends only on the schema.
+func canDiffer(v *crd.Version) bool {
 	s := v.Structural()
-	d.pruning = v.Definition().PreservesUnknownFields()
-	d.validation = d.pruning || s != nil && s.AdditionalProperties != nil
-	d.look(s)
-	return d
+	return v.Definition().PreservesUnknownFields() || s != nil && s.AdditionalProperties != nil || hasDifferences(s)
 }
 
-func (d *difference) look(s *schema.Structural) {
-	if s == nil || d.pruning && d.validation {
-		return
+// hasDifferences reports whether a schema has a keyword that the two semantics define differently.
+func hasDifferences(s *schema.Structural) bool {
+	if s == nil {
+		return false
 	}
-	d.pruning = d.pruning || s.XPreserveUnknownFields || s.XEmbeddedResource
-	d.validation = d.validation || s.XEmbeddedResource || len(s.XUnions) > 0
+	if s.XPreserveUnknownFields || s.XEmbeddedResource || s.XUnions != nil {
+		return true
+	}
 	for _, p := range s.Properties {
-		d.look(p)
+		if hasDifferences(p) {
+			return true
+		}
 	}
-	if s.AdditionalProperties != nil {
-		d.look(s.AdditionalProperties.Structural)
-	}
-	d.look(s.Items)
+	return hasDifferences(s.Items) || s.AdditionalProperties != nil && hasDifferences(s.AdditionalProperties.Structural)
 }
 
 // otherSemantics returns the semantics that the definition does not use.
@@ -59,7 +51,7 @@ func (c *Checker) compare(ctx context.Context, source []byte, old schema.Object,
 	}
 	there, otherErr := admit(ctx, admitter, source, old)
 	accepted := rejected == nil && !slices.ContainsFunc(result.Violations, func(x schema.Violation) bool {
-		return x.Kind != schema.Rule && x.Kind != schema.RulesSkipped
+		return x.Kind != schema.Rule
 	})
 	otherAccepted := otherErr == nil && len(there.Violations) == 0
 	f := analysis.Finding{Rule: RuleSemantics, Severity: analysis.Info}
@@ -77,49 +69,13 @@ func (c *Checker) compare(ctx context.Context, source []byte, old schema.Object,
 		}
 	case !accepted && otherAccepted:
 		f.Message = fmt.Sprintf("under %s semantics it would be accepted", other)
-	case accepted && otherAccepted && !reflect.DeepEqual(result.Object, there.Object):
+	case accepted && !reflect.DeepEqual(result.Object, there.Object):
 		f.Message = fmt.Sprintf("under %s semantics it would be stored differently", other)
 		f.Detail = changeDifference(result.Changes, there.Changes, other)
 	default:
 		return nil
 	}
 	return []analysis.Finding{f}
-}
-
-// comparePruning is like compare, for a valid object that the other semantics can only fail
-// to decode or prune differently.
-func (c *Checker) comparePruning(ctx context.Context, version string, source []byte,
-	old schema.Object, result *espalier.Result) []analysis.Finding {
-	admitter, err := c.other()
-	if err != nil {
-		return nil
-	}
-	v := admitter.Definition().Version(version)
-	program, err := v.Program()
-	if err != nil {
-		return nil
-	}
-	_, there, err := program.Decode(source, schema.DecodeOptions{Report: true, Old: old})
-	if err == nil && !there.Truncated && !result.Truncated && sameChanges(result.Changes, there.Changes, v.HasStatus()) {
-		return nil
-	}
-	return c.compare(ctx, source, old, result, nil)
-}
-
-// sameChanges reports whether two lists of changes are equal. With dropStatus, it ignores
-// changes below status, which only the second list has.
-func sameChanges(a, b []schema.Change, dropStatus bool) bool {
-	i := 0
-	for j := range b {
-		if dropStatus && len(b[j].Path) > 0 && b[j].Path[0].Key == "status" {
-			continue
-		}
-		if i == len(a) || a[i].Kind != b[j].Kind || !slices.Equal(a[i].Path, b[j].Path) {
-			return false
-		}
-		i++
-	}
-	return i == len(a)
 }
 
 // changeDifference lists the changes that only one of the semantics makes. there are the

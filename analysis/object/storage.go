@@ -3,11 +3,10 @@ package object
 import (
 	"errors"
 	"fmt"
-	"reflect"
+	"sync"
 
 	"espalier.dev"
 	"espalier.dev/analysis"
-	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
@@ -19,9 +18,6 @@ type storage struct {
 	// version is the storage version, compiled without CEL rules, if the API server converts
 	// objects to it by changing their apiVersion, the conversion strategy None.
 	version *crd.Version
-	// same reports whether its schema is that of the objects' version: the conversion then
-	// changes only the apiVersion.
-	same bool
 	// webhook is set if a webhook converts the objects.
 	webhook *analysis.Finding
 }
@@ -32,14 +28,13 @@ func (c *Checker) newStorage(v *crd.Version) (s storage, err error) {
 	if to == nil || to == v {
 		return s, nil
 	}
-	if conversion := c.definition.CRD().Spec.Conversion; conversion != nil && conversion.Strategy != api.NoneConverter {
+	if c.convertsByWebhook() {
 		s.webhook = &analysis.Finding{
 			Rule: RuleWebhookConversion, Severity: analysis.Info, Path: "spec.conversion.strategy", Pointer: "/spec/conversion/strategy",
 			Message: fmt.Sprintf("a webhook converts objects of version %s to storage version %s: it is not called, and its changes are not shown", v.Name(), to.Name()),
 		}
 		return s, nil
 	}
-	s.same = reflect.DeepEqual(v.Structural(), to.Structural())
 	// Rules are expensive to compile, and do not apply to conversions.
 	plain, err := c.definition.With(crd.Options{Semantics: c.definition.Semantics(), IgnoreRules: true})
 	if err == nil {
@@ -61,21 +56,22 @@ func relabel(obj schema.Object, to *crd.Version, p *schema.Program, old schema.O
 		// The metadata of an embedded resource. The API server drops what is malformed.
 		out = jsonx.CopyObject(obj)
 		out["apiVersion"] = apiVersion
-		report, err = read(p, out, o)
+		return out, read(p, out, o), nil
 	}
 	return out, report, err
 }
 
-// read normalizes a stored object, in place. It does not add a generation.
-func read(p *schema.Program, obj schema.Object, o schema.DecodeOptions) (*schema.Report, error) {
+// read normalizes a stored object, in place. It does not add a generation. It cannot fail, because the
+// object has been normalized before.
+func read(p *schema.Program, obj schema.Object, o schema.DecodeOptions) *schema.Report {
 	meta, _ := obj["metadata"].(map[string]any)
 	_, had := meta["generation"]
 	o.FromStorage = true
-	report, err := p.Normalize(obj, o)
+	report, _ := p.Normalize(obj, o)
 	if meta, ok := obj["metadata"].(map[string]any); ok && !had {
 		delete(meta, "generation")
 	}
-	return report, err
+	return report
 }
 
 // step is a step of an object on its way to the storage and back.
@@ -104,7 +100,7 @@ func steps(v *crd.Version, s storage, source []byte, stored bool,
 	}
 	all := []step{{v, report, obj}}
 	to := s.version
-	if to == nil || s.same && !stored {
+	if to == nil {
 		return all, nil, nil
 	}
 	q, err := program(to)
@@ -118,16 +114,10 @@ func steps(v *crd.Version, s storage, source []byte, stored bool,
 		return all, nil, nil
 	}
 	obj = jsonx.CopyObject(obj)
-	if report, err = read(q, obj, schema.DecodeOptions{Report: true}); err != nil {
-		return nil, to, err
-	}
-	all = append(all, step{to, report, obj})
+	all = append(all, step{to, read(q, obj, schema.DecodeOptions{Report: true}), obj})
 	obj = jsonx.CopyObject(obj)
 	obj["apiVersion"] = v.GroupVersionKind().GroupVersion().String()
-	if report, err = read(p, obj, schema.DecodeOptions{Report: true, WithoutDefaults: true}); err != nil {
-		return nil, v, err
-	}
-	return append(all, step{v, report, obj}), nil, nil
+	return append(all, step{v, read(p, obj, schema.DecodeOptions{Report: true, WithoutDefaults: true}), obj}), nil, nil
 }
 
 // storageFindings reports the fields of a valid object that are lost because the storage
@@ -136,7 +126,7 @@ func steps(v *crd.Version, s storage, source []byte, stored bool,
 func (c *Checker) storageFindings(v *crd.Version, source []byte, result *espalier.Result,
 	old schema.Object, fields FieldValidation) ([]analysis.Finding, error) {
 	s, err := c.storages[v.Name()]()
-	if err != nil || s.version == nil || s.same || fields == Ignore && !c.definition.Semantics().RefusesContradictions() {
+	if err != nil || s.version == nil {
 		return nil, nil
 	}
 	program, err := s.version.Program()
@@ -147,20 +137,20 @@ func (c *Checker) storageFindings(v *crd.Version, source []byte, result *espalie
 	if err != nil {
 		return c.rejection(s.version, err), err
 	}
-	if fields == Ignore || len(report.Changes) == 0 {
+	if fields == Ignore {
 		return nil, nil
 	}
-	given, err := jsonx.Parse(source)
-	if err != nil {
-		return nil, nil // it has been decoded
-	}
+	given := sync.OnceValue(func() any {
+		value, _ := jsonx.Parse(source) // it has been decoded
+		return value
+	})
 	var findings []analysis.Finding
 	for i := range report.Changes {
 		change := &report.Changes[i]
 		if v.HasStatus() && change.Path[0].Key == "status" {
 			continue // the request does not write it
 		}
-		if _, found := change.Path.Find(given); !found {
+		if _, found := change.Path.Find(given()); !found {
 			continue // a default
 		}
 		f := analysis.Finding{

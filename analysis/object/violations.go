@@ -75,14 +75,14 @@ const maxBranches = 8
 // junctorDetail explains why no branch of an anyOf or oneOf holds, the closest first, or
 // which branches hold if only one may.
 func junctorDetail(v *schema.Violation, sem schema.Semantics, indent string) (lines []string) {
-	if v.Kind != schema.AnyOf && v.Kind != schema.OneOf || len(v.Branches) == 0 {
+	if v.Kind != schema.AnyOf && v.Kind != schema.OneOf {
 		return nil
 	}
 	name := "anyOf"
 	if v.Kind == schema.OneOf {
 		name = "oneOf"
 	}
-	if v.Holding > 1 {
+	if v.Holding != 0 {
 		var holding []string
 		for i, branch := range v.Branches {
 			if len(branch) == 0 {
@@ -99,10 +99,12 @@ func junctorDetail(v *schema.Violation, sem schema.Semantics, indent string) (li
 			lines = append(lines, junctorDetail(w, sem, indent+"    ")...)
 		}
 	}
-	if v.Closest >= 0 && v.Closest < len(v.Branches) {
-		branch(v.Closest, "is the closest match, but fails on")
+	for i := range v.Branches {
+		if i == v.Closest {
+			branch(i, "is the closest match, but fails on")
+		}
 	}
-	if others := len(v.Branches) - 1; indent == "" && others > 0 && len(v.Branches) <= maxBranches {
+	if indent == "" && len(v.Branches) <= maxBranches {
 		for i := range v.Branches {
 			if i != v.Closest {
 				branch(i, "fails on")
