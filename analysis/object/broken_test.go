@@ -46,6 +46,7 @@ func TestConverts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		decoded.Spec.Conversion = nil // as in a CRD that was not read from a file
 		if strategy != "" {
 			decoded.Spec.Conversion = &api.CustomResourceConversion{Strategy: strategy}
 		}
@@ -122,7 +123,7 @@ func TestRest(t *testing.T) {
 func TestSpecifiesNothing(t *testing.T) {
 	c := checker(t, thingsWith(`{type: object, properties: {l: {type: array}, m: {type: object, additionalProperties: true},
 		deep: {type: array, items: {type: object, additionalProperties: {type: object, properties: {l: {type: array}}}}}}}`), schema.Kubernetes, nil)
-	source := thing(`"l": [{"x": 1}], "m": {"a": {"b": 1}}, "deep": [{"k": {"l": [{"y": 1}]}}]`)
+	source := thing(`"l": [{"x": 1}], "m": {"a": {"b": 1}}, "deep": [{"k": {"l": [{"y": 1}]}}], "z": 1`)
 	expect(t, c.Check(t.Context(), source, nil, object.Warn),
 		`warning unknown-field /deep/0/k/l/0/y: unknown field "deep[0].k.l[0].y": the API server drops it`,
 		`  the schema specifies no fields`,
@@ -133,6 +134,8 @@ func TestSpecifiesNothing(t *testing.T) {
 		`warning unknown-field /m/a/b: unknown field "m.a.b": the API server drops it`,
 		`  the schema specifies no fields`,
 		`  schema: .properties[m].additionalProperties`,
+		`warning unknown-field /z: unknown field "z": the API server drops it`,
+		`  schema: the root of the schema`,
 	)
 	expect(t, c.Prune(source).Reasons(),
 		`warning unknown-field /deep/0/k/l/0/y: pruned: the schema specifies no fields`,
@@ -141,6 +144,14 @@ func TestSpecifiesNothing(t *testing.T) {
 		`  schema: .properties[l]`,
 		`warning unknown-field /m/a/b: pruned: the schema specifies no fields`,
 		`  schema: .properties[m].additionalProperties`,
+		`warning unknown-field /z: pruned: not specified by the schema`,
+		`  schema: the root of the schema`,
+	)
+	root := checker(t, thingsWith(`{type: object, additionalProperties: true}`), schema.Kubernetes, nil)
+	expect(t, root.Check(t.Context(), thing(`"a": {"b": 1}`), nil, object.Warn),
+		`warning unknown-field /a/b: unknown field "a.b": the API server drops it`,
+		`  the schema specifies no fields`,
+		`  schema: .additionalProperties`,
 	)
 }
 
@@ -165,7 +176,9 @@ spec:
         map: {type: object, additionalProperties: {type: object, properties: {d: {type: string, default: x}}}}
         names: {type: object, patternProperties: {"^a": {type: object}}}
         tuple: {type: array, items: [{type: object, properties: {a: {type: string}}}]}
-        rest: {type: array, items: {type: object}, additionalItems: {type: object}}
+        rest: {type: array, items: {type: object, properties: {d: {type: string, default: x}}}, additionalItems: {type: object}}
+        dangling: {$ref: "#/definitions/none"}
+        conflict: {type: object, properties: {a: {type: string}}, additionalProperties: {type: string}}
         reference: {$ref: "#/definitions/thing"}
         either: {oneOf: [{properties: {b: {type: string}}}]}
       definitions: {thing: {type: object, properties: {a: {type: string, default: x}}}}
@@ -178,7 +191,8 @@ spec:
 		`"map": {"k": {"x": 1}}`:                  `{"map":{"k":{"d":"x"}}}`,
 		`"names": {"abc": {"x": 1}}`:              `{"names":{"abc":{"x":1}}}`,
 		`"tuple": [{"a": "1", "b": 2}, {"c": 3}]`: `{"tuple":[{"a":"1","b":2},{"c":3}]}`,
-		`"rest": [{"x": 1}]`:                      `{"rest":[{"x":1}]}`,
+		`"rest": [{"x": 1}]`:                      `{"rest":[{"d":"x"}]}`,
+		`"dangling": {"a": {"b": 2}}`:             `{"dangling":{"a":{"b":2}}}`,
 		`"reference": {"a": "1", "b": 2}`:         `{"reference":{"a":"1"}}`,
 		`"either": {"b": "1", "c": 2}`:            `{"either":{"b":"1"}}`,
 		`"unknown": 1`:                            `{}`,
@@ -201,5 +215,8 @@ spec:
 	f := c.Prune(thing(`"a": 1`)).Preview.Finding
 	if f.Pointer != "/spec/validation/jsonSchema" || !slices.Contains(f.Detail, "not structural: spec.validation.jsonSchema: a schema in the dialect of 2017 is never structural") {
 		t.Errorf("%+v", f)
+	}
+	if last := f.Detail[len(f.Detail)-1]; !strings.HasPrefix(last, "cannot be pruned: conflict: properties and additionalProperties are specified for the same path") {
+		t.Errorf("%q", f.Detail)
 	}
 }

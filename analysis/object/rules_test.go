@@ -5,11 +5,15 @@ import (
 	"testing"
 
 	"espalier.dev/analysis"
+	"espalier.dev/schema"
 )
 
 // TestRuleSummaries checks that every rule has its own summary.
 func TestRuleSummaries(t *testing.T) {
-	for _, rules := range [][]analysis.Rule{CheckRules(), PruneRules()} {
+	for last, rules := range map[string][]analysis.Rule{ViolationRule(schema.AdditionalItems): CheckRules(), RuleInvalidDefinition: PruneRules(), RuleForbidden: CauseRules()} {
+		if len(rules) == 0 || rules[len(rules)-1].ID != last {
+			t.Errorf("the last rule is not %s: %v", last, rules)
+		}
 		seen := map[string]string{}
 		for _, r := range rules {
 			if !strings.HasSuffix(r.Summary, ".") || seen[r.Summary] != "" {

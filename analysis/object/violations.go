@@ -62,11 +62,7 @@ func violationMessage(v *schema.Violation, sem schema.Semantics) string {
 	// The details list the violations of the branches separately.
 	alone := *v
 	alone.Branches, alone.Closest = nil, -1
-	errs := schema.Violations{alone}.FieldErrorsIn(sem)
-	if len(errs) == 0 {
-		return v.String()
-	}
-	return errs[0].ErrorBody()
+	return schema.Violations{alone}.FieldErrorsIn(sem)[0].ErrorBody()
 }
 
 // maxBranches limits the number of branches of a logical operator that are explained.
