@@ -158,3 +158,16 @@ func TestDifferingKeywords(t *testing.T) {
 		}
 	}
 }
+
+// TestDifferingStatus checks that an object is compared with the other semantics because of its status alone: one
+// drops it before it checks the types.
+func TestDifferingStatus(t *testing.T) {
+	t.Parallel()
+	c := checker(t, `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.example.com},
+spec: {group: example.com, scope: Cluster, names: {plural: things, kind: Thing}, versions: [{name: v1, served: true, storage: true, subresources: {status: {}},
+schema: {openAPIV3Schema: {type: object, properties: {status: {type: object, properties: {ready: {type: boolean}}}}}}}]}}`, schema.Kubernetes, nil)
+	expect(t, c.Check(t.Context(), thing(`"status": {"ready": true}`), nil, object.Warn))
+	expect(t, c.Check(t.Context(), thing(`"status": {"ready": "yes"}`), nil, object.Warn),
+		`info semantics : under kep semantics it would be rejected`,
+		`  status.ready in body must be of type boolean: "string"`)
+}
