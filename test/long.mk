@@ -21,6 +21,7 @@ MUTANTS         ?= 60
 MECHANICAL      ?= 300
 MECHANICAL_SEED ?= 1
 ROBUSTNESS_TIME ?= 5m
+MODEL_STEPS     ?= 1000000
 
 .PHONY: oracle-builtin
 oracle-builtin: ## compare BUILTIN_CASES objects of each of Kubernetes' own kinds, more than 100,000 in all, and the manifests of BUILTIN_MODULES (path@version …)
@@ -48,6 +49,10 @@ oracle-manifests: ## compare the manifests and Helm charts of MANIFEST_MODULES (
 .PHONY: oracle-rbac
 oracle-rbac: ## compare RBAC_CASES decisions of the RBAC authorizer with Kubernetes' own evaluation
 	cd test/oracle && ORACLE36=$${ORACLE36:-build} RBAC_SEED=$${RBAC_SEED:-$$(date +%s)} RBAC_CASES='$(RBAC_CASES)' go test -count=1 -timeout=0 -v -run '^TestRBAC$$' .
+
+.PHONY: memory-model
+memory-model: ## send MODEL_STEPS random requests, from MODEL_SEED, to the etcd in memory and to a real one, and compare all answers and events
+	go test -count=1 -timeout=0 -v -run '^Test(Cases|Model)$$' ./server/etcd/memory -model-steps '$(MODEL_STEPS)' -model-seed "$${MODEL_SEED:-$$(date +%s)}"
 
 .PHONY: policies
 policies: ## compare POLICIES generated admission policies, evaluated by a server and without one
