@@ -49,6 +49,7 @@ import (
 	"espalier.dev/analysis/lint"
 	"espalier.dev/schema"
 	"espalier.dev/server"
+	"espalier.dev/server/faults"
 )
 
 // timeout bounds the start of a server and the installation of CRDs.
@@ -141,6 +142,7 @@ func run(ctx context.Context, dir string, opts []Option) (*Server, error) {
 	c.options.Ephemeral = true
 	c.options.Semantics = schema.Kubernetes
 	c.options.Warnings = lint.Warnings
+	c.options.Faults = new(faults.Set)
 	for _, o := range opts {
 		o(&c)
 	}

@@ -18,6 +18,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"espalier.dev/server/backend"
+	"espalier.dev/server/faults"
 	"espalier.dev/server/rest"
 )
 
@@ -81,12 +82,16 @@ func (s seats) busy(of string) error {
 }
 
 // limitRequests makes c limit requests according to the options, instead of with the limits of
-// k8s.io/apiserver, and reject them until the server is ready.
-func limitRequests(c *genericapiserver.Config, o *Options, ready <-chan struct{}) {
+// k8s.io/apiserver, and reject them until the server is ready. revision returns that of the store.
+func limitRequests(c *genericapiserver.Config, o *Options, ready <-chan struct{}, revision func() int64) {
 	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0
 	c.BuildHandlerChainFunc = func(next http.Handler, c *genericapiserver.Config) http.Handler {
+		next = boundBodies(next, c.Serializer, o.Semantics)
+		if o.Faults != nil {
+			next = o.Faults.Wrap(next, faults.Config{Serializer: c.Serializer, Revision: revision, MaxBody: maxRequestBody})
+		}
 		return boundTransfers(whenReady(ready, c.Serializer, genericapiserver.DefaultBuildHandlerChain(&limiter{
-			next:        boundBodies(next, c.Serializer, o.Semantics),
+			next:        next,
 			longRunning: c.LongRunningFunc,
 			serializer:  c.Serializer,
 			reading:     newSeats("max-requests-inflight", int64(o.MaxRequestsInFlight)),

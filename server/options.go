@@ -23,6 +23,7 @@ import (
 	"espalier.dev/server/authentication"
 	"espalier.dev/server/authorization"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/faults"
 	"espalier.dev/server/keys"
 	"espalier.dev/server/peers"
 	"espalier.dev/server/webhooks"
@@ -79,6 +80,9 @@ type Options struct {
 	// differently. Nil means none. It is not used in kubernetes semantics, in which a client gets
 	// the warnings of kube-apiserver and no others.
 	Warnings func(context.Context, *api.CustomResourceDefinition) []string
+
+	// Faults are injected into requests. Nil means that there are none.
+	Faults *faults.Set
 
 	// TLSCertFile and TLSPrivateKeyFile are the serving certificate; the default is a
 	// certificate signed by the server's own CA.

@@ -39,6 +39,7 @@ import (
 
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/etcd/kine"
+	"espalier.dev/server/faults"
 	"espalier.dev/server/pki"
 )
 
@@ -156,7 +157,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	c.EffectiveVersion = version
 	c.MaxRequestBodyBytes = maxRequestBody
 	s.controllers = newControllers()
-	limitRequests(c, o, s.controllers.Ready())
+	limitRequests(c, o, s.controllers.Ready(), s.db.store.Revision)
 	s.db.reportFull(c)
 	c.RequestTimeout = o.RequestTimeout
 	c.MinRequestTimeout = int(o.MinRequestTimeout.Seconds())
@@ -239,6 +240,10 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 func (s *Server) run(start context.Context) error {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(start))
 	s.stop = stop
+	if s.options.Faults != nil {
+		// Requests that are delayed or held would keep the server from stopping.
+		context.AfterFunc(ctx, s.options.Faults.Close)
+	}
 	prepared := s.api.PrepareRun()
 	go func() {
 		defer close(s.done)
@@ -430,6 +435,9 @@ func (s *Server) Stop() error {
 // Done returns a channel that is closed when the server has stopped, whether by Stop or
 // because of a failure.
 func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Faults returns the faults that are injected into requests, or nil.
+func (s *Server) Faults() *faults.Set { return s.options.Faults }
 
 // URL returns the server's address.
 func (s *Server) URL() string { return s.url }

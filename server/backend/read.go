@@ -111,7 +111,11 @@ func (s *Storage) Get(ctx context.Context, key string, opts storage.GetOptions, 
 		if err := s.notOlderThan(ctx, revision); err != nil {
 			return err
 		}
-		e = s.store.Get(key)
+		if at := s.asOf(ctx, opts.ResourceVersion); at == 0 {
+			e = s.store.Get(key)
+		} else if e, err = s.readAt(ctx, key, at); err != nil {
+			return err
+		}
 	}
 	if e == nil {
 		if opts.IgnoreNotFound {
@@ -150,6 +154,9 @@ func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOpti
 	exact, start, err := storage.ValidateListOptions(key, s.versioner, opts)
 	if err != nil {
 		return err
+	}
+	if exact == 0 && opts.Predicate.Continue == "" {
+		exact = s.asOf(ctx, opts.ResourceVersion)
 	}
 	from, err := s.entries(ctx, key, start, exact, opts)
 	if err != nil {

@@ -187,7 +187,7 @@ func (r *reader) get(w http.ResponseWriter, req *http.Request, info *apirequest.
 	}
 	switch revision {
 	case "0":
-		if !r.isLoaded() {
+		if !r.isLoaded() || backend.AsOf(req.Context()) != 0 {
 			return false
 		}
 	case "":

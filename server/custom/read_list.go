@@ -99,7 +99,7 @@ type item struct {
 // list answers a LIST.
 func (r *reader) list(w http.ResponseWriter, req *http.Request, info *apirequest.RequestInfo) bool {
 	q, ok := r.query(req, info)
-	if !ok || q.Watch {
+	if !ok || q.Watch || q.ResourceVersion == "0" && backend.AsOf(req.Context()) != 0 {
 		return false
 	}
 	snap, start, ok, err := r.snapshot(req, q)
