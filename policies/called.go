@@ -8,22 +8,30 @@ import (
 	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	webhookplugin "k8s.io/apiserver/pkg/admission/plugin/webhook"
+	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"espalier.dev/schema/rules/bounds"
 )
 
 // webhook is a webhook of a configuration.
 type webhook struct {
 	source
-	position          int
-	configuration     string
-	mutating          bool
-	accessor          webhookplugin.WebhookAccessor
-	namespaceSelector *metav1.LabelSelector
+	position      int
+	configuration string
+	mutating      bool
+	// name and what follows are what decides whether the webhook is called.
+	name                              string
+	rules                             []admissionregistrationv1.RuleWithOperations
+	matchPolicy                       *admissionregistrationv1.MatchPolicyType
+	namespaceSelector, objectSelector *metav1.LabelSelector
+	// conditions compiles the match conditions on first use.
+	conditions func() *conditions
 }
 
 // addWebhooks adds the webhooks of a configuration.
@@ -33,34 +41,67 @@ func (e *Evaluator) addWebhooks(d *decoded) {
 	case *admissionregistrationv1.MutatingWebhookConfiguration:
 		for i := range c.Webhooks {
 			h := &c.Webhooks[i]
-			e.webhooks = append(e.webhooks, &webhook{source{index: d.index}, i, name, true,
-				webhookplugin.NewMutatingWebhookAccessor(fmt.Sprintf("%s/%d", name, i), name, h), h.NamespaceSelector})
+			e.webhooks = append(e.webhooks, &webhook{source{index: d.index}, i, name, true, h.Name, h.Rules, h.MatchPolicy,
+				h.NamespaceSelector, h.ObjectSelector, lazyConditions(h.Name, h.MatchConditions, h.FailurePolicy)})
 		}
 	case *admissionregistrationv1.ValidatingWebhookConfiguration:
 		for i := range c.Webhooks {
 			h := &c.Webhooks[i]
-			e.webhooks = append(e.webhooks, &webhook{source{index: d.index}, i, name, false,
-				webhookplugin.NewValidatingWebhookAccessor(fmt.Sprintf("%s/%d", name, i), name, h), h.NamespaceSelector})
+			e.webhooks = append(e.webhooks, &webhook{source{index: d.index}, i, name, false, h.Name, h.Rules, h.MatchPolicy,
+				h.NamespaceSelector, h.ObjectSelector, lazyConditions(h.Name, h.MatchConditions, h.FailurePolicy)})
 		}
 	}
 }
 
-// webhookPlugins returns the plugins of webhooks, which are made on first use.
-func (e *Evaluator) webhookPlugins() (mutating, validating func() (*Webhooks, error)) {
-	return sync.OnceValues(func() (*Webhooks, error) { return NewMutatingWebhooks(nil, e.objects, asked{}) }),
-		sync.OnceValues(func() (*Webhooks, error) { return NewValidatingWebhooks(nil, e.objects, asked{}) })
+// lazyConditions compiles the match conditions of a webhook on first use.
+func lazyConditions(name string, list []admissionregistrationv1.MatchCondition, failure *admissionregistrationv1.FailurePolicyType) func() *conditions {
+	return sync.OnceValue(func() *conditions {
+		return newConditions(cel.NewConditionCompiler(bounds.EnvSet()), list, cel.OptionalVariableDeclarations{HasAuthorizer: true}, failure, name, unobserved{})
+	})
 }
 
-// asked is an authorizer that finds the question of a request in its context.
-type asked struct{}
-
-type questionKey struct{}
-
-func (asked) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if q, ok := ctx.Value(questionKey{}).(*question); ok {
-		return q.Authorize(ctx, a)
+// called reports whether a webhook is called for a request. The error is the one with which the API
+// server rejects the request.
+func (w *webhook) called(ctx context.Context, m *Matcher, v *versions, authz authorizer.UnconditionalAuthorizer) (bool, *apierrors.StatusError) {
+	selected, unselectable := m.selects(v.Attributes, w.namespaceSelector, w.objectSelector)
+	if !selected {
+		return false, nil
 	}
-	return authorizer.DecisionNoOpinion, "", errNotJudged
+	found, err := w.match(v.Attributes, v.o)
+	switch {
+	case err != nil:
+		return false, apierrors.NewInternalError(err)
+	case found == nil:
+		return false, nil
+	case unselectable != nil:
+		return false, unselectable
+	}
+	conditions := w.conditions()
+	if conditions == nil {
+		return true, nil
+	}
+	a, err := v.version(found.kind)
+	if err != nil {
+		return false, apierrors.NewInternalError(err)
+	}
+	matches, err := conditions.match(ctx, a, nil, authz)
+	if err != nil {
+		return false, apierrors.NewForbidden(v.GetResource().GroupResource(), v.GetName(), err)
+	}
+	return matches, nil
+}
+
+// match returns what the first rule of a webhook matches that applies to a request, or nil.
+func (w *webhook) match(a admission.Attributes, o admission.ObjectInterfaces) (*match, error) {
+	for _, r := range w.rules {
+		if applies(r, a) {
+			return &match{a.GetResource(), a.GetKind()}, nil
+		}
+	}
+	if w.matchPolicy == nil || *w.matchPolicy != admissionregistrationv1.Equivalent {
+		return nil, nil
+	}
+	return matchEquivalent(a, o, len(w.rules), func(i int) admissionregistrationv1.RuleWithOperations { return w.rules[i] }, func(int) bool { return true })
 }
 
 // versions converts the object of a request to the version that a webhook asks for.
@@ -72,7 +113,8 @@ type versions struct {
 	unconverted string
 }
 
-func (v *versions) VersionedAttribute(gvk runtimeschema.GroupVersionKind) (*admission.VersionedAttributes, error) {
+// version returns the object in a version.
+func (v *versions) version(gvk runtimeschema.GroupVersionKind) (*admission.VersionedAttributes, error) {
 	if a := v.made[gvk]; a != nil {
 		return a, nil
 	}
@@ -90,21 +132,12 @@ func (v *versions) VersionedAttribute(gvk runtimeschema.GroupVersionKind) (*admi
 // the first match condition for which it rejects the request. Mutating webhooks are called one after
 // the other, and validating ones when all match conditions have been evaluated.
 func (e *Evaluator) callWebhooks(ctx context.Context, r Request, s subject, rec *record, mutating bool) error {
-	var plugin *Webhooks
 	var v *versions
 	for _, w := range e.webhooks {
 		if w.mutating != mutating {
 			continue
 		}
-		if plugin == nil {
-			get := e.validatingWebhooks
-			if mutating {
-				get = e.mutatingWebhooks
-			}
-			var err error
-			if plugin, err = get(); err != nil {
-				return err
-			}
+		if v == nil {
 			a := e.attributes(r, s, rec)
 			if rules.IsExemptAdmissionConfigurationResource(a) {
 				return nil
@@ -112,7 +145,7 @@ func (e *Evaluator) callWebhooks(ctx context.Context, r Request, s subject, rec 
 			v = &versions{Attributes: a, o: s.interfaces(), made: map[runtimeschema.GroupVersionKind]*admission.VersionedAttributes{}}
 		}
 		var q question
-		invocation, status := plugin.Base.ShouldCallHook(context.WithValue(ctx, questionKey{}, &q), w.accessor, v.Attributes, v.o, v)
+		called, status := w.called(ctx, e.matcher, v, &q)
 		place := w.place(fmt.Sprintf("/webhooks/%d", w.position))
 		switch {
 		case q.asked, v.unconverted != "":
@@ -120,13 +153,13 @@ func (e *Evaluator) callWebhooks(ctx context.Context, r Request, s subject, rec 
 			if v.unconverted != "" {
 				reason, v.unconverted = v.unconverted, ""
 			}
-			rec.unjudged(Unjudged{Policy: place, Name: w.configuration, Webhook: w.accessor.GetName(), Mutating: mutating, Reason: reason})
+			rec.unjudged(Unjudged{Policy: place, Name: w.configuration, Webhook: w.name, Mutating: mutating, Reason: reason})
 		case status != nil:
 			rec.result.Webhooks = append(slices.DeleteFunc(rec.result.Webhooks, func(w Webhook) bool { return !w.Mutating }),
-				Webhook{Place: place, Configuration: w.configuration, Name: w.accessor.GetName(), Mutating: mutating, Err: status})
+				Webhook{Place: place, Configuration: w.configuration, Name: w.name, Mutating: mutating, Err: status})
 			return status
-		case invocation != nil:
-			rec.result.Webhooks = append(rec.result.Webhooks, Webhook{Place: place, Configuration: w.configuration, Name: w.accessor.GetName(), Mutating: mutating})
+		case called:
+			rec.result.Webhooks = append(rec.result.Webhooks, Webhook{Place: place, Configuration: w.configuration, Name: w.name, Mutating: mutating})
 		}
 	}
 	return nil

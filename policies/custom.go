@@ -61,12 +61,6 @@ func needsConversion(gvk runtimeschema.GroupVersionKind) string {
 	return fmt.Sprintf("needs the object in %s, and a webhook converts it", gvk.GroupVersion())
 }
 
-// converts reports whether an object can be converted to a version without a server.
-func converts(s subject, gvk runtimeschema.GroupVersionKind) bool {
-	c, ok := s.(*customSubject)
-	return !ok || gvk == c.kind() || !convertsByWebhook(c.version.Definition())
-}
-
 func convertsByWebhook(d *crd.Definition) bool {
 	c := d.CRD().Spec.Conversion
 	return c != nil && c.Strategy != api.NoneConverter

@@ -14,9 +14,6 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/client-go/applyconfigurations"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
@@ -50,11 +47,9 @@ type Evaluator struct {
 	mutating   []*mutatingPolicy
 	webhooks   []*webhook
 
-	policyMatcher      generic.PolicyMatcher
-	validatingDispatch generic.Dispatcher[validating.PolicyHook]
-	mutatingDispatch   generic.Dispatcher[mutating.PolicyHook]
-	// mutatingWebhooks and validatingWebhooks decide which webhooks are called.
-	mutatingWebhooks, validatingWebhooks func() (*Webhooks, error)
+	matcher            *Matcher
+	validatingDispatch Dispatcher[ValidatingHook]
+	mutatingDispatch   Dispatcher[MutatingHook]
 	// merged has the types of CRDs, and equivalents their versions.
 	merged, equivalents sync.Map
 	// readsNamespaces is set if labels or annotations of namespaces matter.
@@ -111,20 +106,19 @@ func (s source) asks(expression string) bool {
 
 type validatingPolicy struct {
 	source
-	*validating.Policy
-	bindings []*validating.PolicyBinding
+	*ValidatingPolicy
+	bindings []*ValidatingBinding
 	// compiled compiles the policy on first use, and hook has what it is dispatched with.
-	compiled func() validating.Validator
-	hook     validating.PolicyHook
+	compiled func() Validator
+	hook     ValidatingHook
 }
 
 type mutatingPolicy struct {
 	source
-	*mutating.Policy
-	bindings []*mutating.PolicyBinding
-	compiled func() mutating.PolicyEvaluator
-	// hooks has one hook for each binding.
-	hooks func() []mutating.PolicyHook
+	*MutatingPolicy
+	bindings []*MutatingBinding
+	compiled func() Mutator
+	hook     MutatingHook
 }
 
 // New returns an Evaluator, and what is wrong with the objects. The policies with errors that the
@@ -156,11 +150,9 @@ func New(ctx context.Context, c Config) (*Evaluator, []Problem, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	matcher := NewMatcher(e.objects)
-	e.policyMatcher = generic.NewPolicyMatcher(matcher)
-	e.validatingDispatch = ValidatingDispatcher(&question{}, bindingMatcher{e.policyMatcher})
-	e.mutatingWebhooks, e.validatingWebhooks = e.webhookPlugins()
-	e.mutatingDispatch = MutatingDispatcher(&question{}, matcher, e.types())
+	e.matcher = NewMatcher(e.objects)
+	e.validatingDispatch = NewValidatingDispatcher(&question{}, e.matcher, unobserved{})
+	e.mutatingDispatch = NewMutatingDispatcher(&question{}, e.matcher, e.types(), unobserved{})
 	return e, problems, nil
 }
 
@@ -241,17 +233,17 @@ func (e *Evaluator) read(ctx context.Context) (problems []Problem, err error) {
 		}
 		first[key] = d.index
 		switch obj := d.object.(type) {
-		case *validating.Policy:
-			p := &validatingPolicy{source: source{d.index, obj.Spec.Variables}, Policy: obj}
-			p.compiled = sync.OnceValue(func() validating.Validator { return compileValidating(obj, meters{on: true}) })
+		case *ValidatingPolicy:
+			p := &validatingPolicy{source: source{d.index, obj.Spec.Variables}, ValidatingPolicy: obj}
+			p.compiled = sync.OnceValue(func() Validator { return compileValidating(obj, meters{on: true}, unobserved{}) })
 			e.validating = append(e.validating, p)
-		case *mutating.Policy:
-			p := &mutatingPolicy{source: source{d.index, obj.Spec.Variables}, Policy: obj}
-			p.compiled = sync.OnceValue(func() mutating.PolicyEvaluator { return compileMutating(obj, meters{on: true}) })
+		case *MutatingPolicy:
+			p := &mutatingPolicy{source: source{d.index, obj.Spec.Variables}, MutatingPolicy: obj}
+			p.compiled = sync.OnceValue(func() Mutator { return compileMutating(obj, meters{on: true}, unobserved{}) })
 			e.mutating = append(e.mutating, p)
-		case *validating.PolicyBinding:
+		case *ValidatingBinding:
 			validatingBindings = append(validatingBindings, d)
-		case *mutating.PolicyBinding:
+		case *MutatingBinding:
 			mutatingBindings = append(mutatingBindings, d)
 		case *admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration:
 			e.addWebhooks(d)
@@ -320,14 +312,14 @@ func (e *Evaluator) decodeOne(d *decoded) {
 // bindValidating gives the validating policies their bindings and hooks.
 func (e *Evaluator) bindValidating(bindings []*decoded) (problems []Problem) {
 	byName := map[string]*validatingPolicy{}
-	var list []*validating.Policy
+	var list []*ValidatingPolicy
 	for _, p := range e.validating {
 		byName[p.Name] = p
-		list = append(list, p.Policy)
+		list = append(list, p.ValidatingPolicy)
 	}
-	var bound []*validating.PolicyBinding
+	var bound []*ValidatingBinding
 	for _, d := range bindings {
-		b := d.object.(*validating.PolicyBinding)
+		b := d.object.(*ValidatingBinding)
 		bound = append(bound, b)
 		p := byName[b.Spec.PolicyName]
 		if p == nil {
@@ -337,14 +329,8 @@ func (e *Evaluator) bindValidating(bindings []*decoded) (problems []Problem) {
 		p.bindings = append(p.bindings, b)
 		problems = append(problems, e.missingParam(d.index, p.Spec.ParamKind, b.Spec.ParamRef)...)
 	}
-	plugin := Validating()
-	hooks := plugin.Hooks(list, bound, func(i int) validating.Validator {
-		v := &recordedValidator{policy: e.validating[i], bindings: map[string]*validating.PolicyBinding{}}
-		for _, b := range v.policy.bindings {
-			v.bindings[b.Name] = b
-		}
-		return v
-	}, e.objects.params)
+	plugin := Validating(unobserved{})
+	hooks := plugin.Hooks(list, bound, func(i int) Validator { return recordedValidator{e.validating[i]} }, e.objects.params)
 	for _, h := range hooks {
 		p := byName[h.Policy.Name]
 		p.hook = h
@@ -356,11 +342,15 @@ func (e *Evaluator) bindValidating(bindings []*decoded) (problems []Problem) {
 // bindMutating gives the mutating policies their bindings and hooks.
 func (e *Evaluator) bindMutating(bindings []*decoded) (problems []Problem) {
 	byName := map[string]*mutatingPolicy{}
+	var list []*MutatingPolicy
 	for _, p := range e.mutating {
 		byName[p.Name] = p
+		list = append(list, p.MutatingPolicy)
 	}
+	var bound []*MutatingBinding
 	for _, d := range bindings {
-		b := d.object.(*mutating.PolicyBinding)
+		b := d.object.(*MutatingBinding)
+		bound = append(bound, b)
 		p := byName[b.Spec.PolicyName]
 		if p == nil {
 			problems = append(problems, unbound(d.index, "MutatingAdmissionPolicy", b.Spec.PolicyName))
@@ -369,19 +359,12 @@ func (e *Evaluator) bindMutating(bindings []*decoded) (problems []Problem) {
 		p.bindings = append(p.bindings, b)
 		problems = append(problems, e.missingParam(d.index, p.Spec.ParamKind, b.Spec.ParamRef)...)
 	}
-	plugin := Mutating()
-	for _, p := range e.mutating {
-		p.hooks = sync.OnceValue(func() (hooks []mutating.PolicyHook) {
-			for _, b := range p.bindings {
-				hooks = append(hooks, plugin.Hooks([]*mutating.Policy{p.Policy}, []*mutating.PolicyBinding{b},
-					func(int) mutating.PolicyEvaluator { return p.recorded(b.Name) }, e.objects.params)...)
-			}
-			return hooks
-		})
-		if p.Spec.ParamKind != nil && len(p.bindings) > 0 {
-			_, err := e.objects.params(p.Spec.ParamKind)
-			problems = append(problems, unknownParams(p.source, err)...)
-		}
+	plugin := Mutating(unobserved{})
+	hooks := plugin.Hooks(list, bound, func(i int) Mutator { return recordedMutator{e.mutating[i]} }, e.objects.params)
+	for _, h := range hooks {
+		p := byName[h.Policy.Name]
+		p.hook = h
+		problems = append(problems, unknownParams(p.source, h.ConfigurationError)...)
 	}
 	return problems
 }

@@ -1,96 +1,129 @@
 package policies
 
 import (
+	"context"
 	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/matching"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// The policies and their bindings.
+type (
+	ValidatingPolicy  = admissionregistrationv1.ValidatingAdmissionPolicy
+	ValidatingBinding = admissionregistrationv1.ValidatingAdmissionPolicyBinding
+	MutatingPolicy    = admissionregistrationv1.MutatingAdmissionPolicy
+	MutatingBinding   = admissionregistrationv1.MutatingAdmissionPolicyBinding
 )
 
 // Plugin is what validating and mutating policies differ in: P are the policies, B their bindings,
 // and E evaluates a policy.
-type Plugin[P, B runtime.Object, E generic.Evaluator] struct {
-	// Policy and Binding return what is common to both kinds of policies.
-	Policy  func(P) generic.PolicyAccessor
-	Binding func(B) generic.BindingAccessor
+type Plugin[P, B, E any] struct {
 	// Compile compiles a policy. Errors of expressions are those of their evaluation.
 	Compile func(P) E
 	// Operations are the operations for which policies are evaluated.
 	Operations *admission.Handler
+
+	// policy returns the name of a policy and the kind of its parameters, and policyName that of the
+	// policy of a binding.
+	policy     func(P) (name string, params *admissionregistrationv1.ParamKind)
+	policyName func(B) string
 }
 
-// ValidatingPlugin evaluates validating policies.
-type ValidatingPlugin = Plugin[*validating.Policy, *validating.PolicyBinding, validating.Validator]
+// Hook is a policy with its bindings.
+type Hook[P, B, E any] struct {
+	Policy    P
+	Bindings  []B
+	Evaluator E
+	// Params are the parameters of the policy, or nil if it has none.
+	Params *Params
+	// ConfigurationError is why no request that the policy matches can be evaluated, or nil.
+	ConfigurationError error
+}
 
-// MutatingPlugin applies mutating policies.
-type MutatingPlugin = Plugin[*mutating.Policy, *mutating.PolicyBinding, mutating.PolicyEvaluator]
+// Dispatcher evaluates the policies of hooks for a request.
+type Dispatcher[H any] interface {
+	Dispatch(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces, hooks []H) error
+}
+
+// ValidatingPlugin evaluates validating policies, and ValidatingHook is one of them.
+type (
+	ValidatingPlugin = Plugin[*ValidatingPolicy, *ValidatingBinding, Validator]
+	ValidatingHook   = Hook[*ValidatingPolicy, *ValidatingBinding, Validator]
+)
+
+// MutatingPlugin applies mutating policies, and MutatingHook is one of them.
+type (
+	MutatingPlugin = Plugin[*MutatingPolicy, *MutatingBinding, Mutator]
+	MutatingHook   = Hook[*MutatingPolicy, *MutatingBinding, Mutator]
+)
 
 // Validating returns the plugin ValidatingAdmissionPolicy.
-func Validating() ValidatingPlugin {
+func Validating(o Observer) ValidatingPlugin {
 	return ValidatingPlugin{
-		Policy: validating.NewValidatingAdmissionPolicyAccessor, Binding: validating.NewValidatingAdmissionPolicyBindingAccessor,
-		Compile: func(p *validating.Policy) validating.Validator { return compileValidating(p, meters{}) }, Operations: WebhookOperations(),
+		Compile:    func(p *ValidatingPolicy) Validator { return compileValidating(p, meters{}, o) },
+		Operations: WebhookOperations(),
+		policy: func(p *ValidatingPolicy) (string, *admissionregistrationv1.ParamKind) {
+			return p.Name, p.Spec.ParamKind
+		},
+		policyName: func(b *ValidatingBinding) string { return b.Spec.PolicyName },
 	}
 }
 
 // Mutating returns the plugin MutatingAdmissionPolicy.
-func Mutating() MutatingPlugin {
+func Mutating(o Observer) MutatingPlugin {
 	return MutatingPlugin{
-		Policy: mutating.NewMutatingAdmissionPolicyAccessor, Binding: mutating.NewMutatingAdmissionPolicyBindingAccessor,
-		Compile: func(p *mutating.Policy) mutating.PolicyEvaluator { return compileMutating(p, meters{}) },
+		Compile: func(p *MutatingPolicy) Mutator { return compileMutating(p, meters{}, o) },
 		// A deletion has no object to change.
 		Operations: admission.NewHandler(admission.Create, admission.Update, admission.Connect),
+		policy: func(p *MutatingPolicy) (string, *admissionregistrationv1.ParamKind) {
+			return p.Name, p.Spec.ParamKind
+		},
+		policyName: func(b *MutatingBinding) string { return b.Spec.PolicyName },
 	}
-}
-
-// ValidatingDispatcher returns the dispatcher of validating policies.
-func ValidatingDispatcher(a authorizer.UnconditionalAuthorizer, m generic.PolicyMatcher) generic.Dispatcher[validating.PolicyHook] {
-	return validating.NewDispatcher(a, m)
-}
-
-// NewMatcher returns what decides which policies and bindings match a request.
-func NewMatcher(n Namespaces) *matching.Matcher {
-	return matching.NewMatcher(NamespaceLister(n), NamespaceClient(n))
-}
-
-// MutatingDispatcher returns the dispatcher of mutating policies, which merge by types.
-func MutatingDispatcher(a authorizer.UnconditionalAuthorizer, m *matching.Matcher, types patch.TypeConverterManager) generic.Dispatcher[mutating.PolicyHook] {
-	return mutating.NewDispatcher(a, m, types)
 }
 
 // Hooks returns the policies that have bindings, in the order of the policies. compiled returns what
 // evaluates the policy at an index, and params the parameters of a kind.
 func (p *Plugin[P, B, E]) Hooks(policies []P, bindings []B, compiled func(int) E,
-	params func(*admissionregistrationv1.ParamKind) (*Params, error)) (hooks []generic.PolicyHook[P, B, E]) {
+	params func(*admissionregistrationv1.ParamKind) (*Params, error)) (hooks []Hook[P, B, E]) {
 	bound := map[string][]B{}
 	for _, b := range bindings {
-		name := p.Binding(b).GetPolicyName().Name
+		name := p.policyName(b)
 		bound[name] = append(bound[name], b)
 	}
 	for i, policy := range policies {
-		accessor := p.Policy(policy)
-		if len(bound[accessor.GetName()]) == 0 {
+		name, kind := p.policy(policy)
+		if len(bound[name]) == 0 {
 			continue
 		}
-		hook := generic.PolicyHook[P, B, E]{Policy: policy, Bindings: bound[accessor.GetName()], Evaluator: compiled(i)}
-		if kind := accessor.GetParamKind(); kind != nil {
-			if found, err := params(kind); err != nil {
-				hook.ConfigurationError = err
-			} else {
-				hook.ParamInformer, hook.ParamScope = found, found.scope()
-			}
+		hook := Hook[P, B, E]{Policy: policy, Bindings: bound[name], Evaluator: compiled(i)}
+		if kind != nil {
+			hook.Params, hook.ConfigurationError = params(kind)
 		}
 		hooks = append(hooks, hook)
 	}
 	return hooks
+}
+
+// WebhookOperations are the operations for which webhooks are called and validating policies are
+// evaluated.
+func WebhookOperations() *admission.Handler {
+	return admission.NewHandler(admission.Connect, admission.Create, admission.Delete, admission.Update)
+}
+
+// VirtualResources are the resources that are never stored and that neither webhooks nor
+// policies may intercept: a wrong configuration would lock everybody out.
+func VirtualResources() []runtimeschema.GroupResource {
+	return []runtimeschema.GroupResource{
+		{Group: "authentication.k8s.io", Resource: "selfsubjectreviews"},
+		{Group: "authentication.k8s.io", Resource: "tokenreviews"},
+		{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"},
+		{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"},
+		{Group: "authorization.k8s.io", Resource: "selfsubjectrulesreviews"},
+		{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"},
+	}
 }
 
 // Exempt reports whether no policy applies to a resource.

@@ -1,27 +1,25 @@
 package policies
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"espalier.dev/crd"
 	"espalier.dev/kinds"
 	"espalier.dev/server/fields"
 )
 
-// Params are the objects of a kind that are parameters of a policy. They have the interface of an
-// informer, but read a ParamReader.
+// Params are the objects of a kind that are parameters of a policy.
 type Params struct {
 	Kind     runtimeschema.GroupVersionKind
 	Resource runtimeschema.GroupResource
@@ -32,13 +30,12 @@ type Params struct {
 	reader ParamReader
 }
 
-// ParamReader reads the objects of a kind that are parameters.
+// ParamReader reads the objects of a kind that are parameters. They have their apiVersion and kind. An
+// empty namespace stands for all.
 type ParamReader interface {
 	Get(p *Params, namespace, name string) (runtime.Object, error)
 	List(p *Params, namespace string, selector labels.Selector) ([]runtime.Object, error)
 }
-
-var _ informers.GenericInformer = &Params{}
 
 // NewParams returns the parameters of a kind. version returns the version of a CRD that has a kind,
 // or nil.
@@ -55,35 +52,53 @@ func NewParams(kind *admissionregistrationv1.ParamKind, version func(runtimesche
 	return nil, fmt.Errorf("failed to find resource referenced by paramKind: '%v'", gvk)
 }
 
-func (p *Params) scope() meta.RESTScope {
-	if p.Namespaced {
-		return meta.RESTScopeNamespace
+// collect returns the parameters for which a policy is evaluated; nil is one of them, if the policy or
+// the binding has none. namespace is that of the request.
+func collect(kind *admissionregistrationv1.ParamKind, p *Params, ref *admissionregistrationv1.ParamRef, namespace string) (found []runtime.Object, err error) {
+	if kind == nil || ref == nil {
+		return []runtime.Object{nil}, nil
 	}
-	return meta.RESTScopeRoot
+	switch {
+	case !p.Namespaced && ref.Namespace != "":
+		return nil, errors.New("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+	case !p.Namespaced:
+		namespace = ""
+	case ref.Namespace != "":
+		namespace = ref.Namespace
+	case namespace == "":
+		return nil, errors.New("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+	}
+	switch {
+	case ref.Name != "" && ref.Selector != nil:
+		return nil, errors.New("paramRef.name and paramRef.selector are mutually exclusive")
+	case ref.Name != "":
+		param, err := p.reader.Get(p, namespace, ref.Name)
+		if err == nil {
+			found = []runtime.Object{param}
+		} else if !apierrors.IsNotFound(err) {
+			return nil, unreadable(err)
+		}
+	case ref.Selector != nil:
+		selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
+		if err != nil {
+			return nil, err
+		}
+		if found, err = p.reader.List(p, namespace, selector); err != nil {
+			return nil, unreadable(err)
+		}
+	default:
+		return nil, errors.New("one of name or selector must be provided")
+	}
+	if len(found) == 0 && ref.ParameterNotFoundAction != nil && *ref.ParameterNotFoundAction == admissionregistrationv1.DenyAction {
+		return nil, errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
+	}
+	return found, nil
 }
 
-// Informer returns an informer that is always synced.
-func (p *Params) Informer() cache.SharedIndexInformer { return synced{} }
-
-// Lister reads the objects.
-func (p *Params) Lister() cache.GenericLister { return paramLister{p, ""} }
-
-// paramLister reads the objects of a namespace, or of all.
-type paramLister struct {
-	*Params
-	namespace string
-}
-
-func (l paramLister) ByNamespace(name string) cache.GenericNamespaceLister {
-	return paramLister{l.Params, name}
-}
-
-func (l paramLister) Get(name string) (runtime.Object, error) {
-	return l.reader.Get(l.Params, l.namespace, name)
-}
-
-func (l paramLister) List(selector labels.Selector) ([]runtime.Object, error) {
-	return l.reader.List(l.Params, l.namespace, selector)
+// unreadable logs why parameters cannot be read: the failure policy may hide it.
+func unreadable(err error) error {
+	utilruntime.HandleError(err)
+	return err
 }
 
 // Types has the types that mutating policies merge by.
@@ -102,11 +117,6 @@ type customTypes struct {
 	definition *crd.Definition
 	types      *fields.Types
 }
-
-var _ patch.TypeConverterManager = &Types{}
-
-// Run does nothing: the types are always up to date.
-func (t *Types) Run(context.Context) {}
 
 // GetTypeConverter returns the types of a kind, or nil if there is no such kind.
 func (t *Types) GetTypeConverter(gvk runtimeschema.GroupVersionKind) managedfields.TypeConverter {

@@ -7,25 +7,19 @@ import (
 	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
-	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
 // The dispatchers return an error, and no more. The types in this file record what happens in
-// between. They wrap what evaluates policies, and change only one thing: what asks the authorizer is
-// not judged.
+// between. They wrap what evaluates policies, and change only two things: what asks the authorizer is
+// not judged, and custom resources are merged by the CRD of the request.
 
 // attributes are those of one request. They record what is added to the audit log.
 type attributes struct {
@@ -36,8 +30,6 @@ type attributes struct {
 // record is what happens to a request.
 type record struct {
 	result *Result
-	// binding is the name of the binding for which a validating policy is evaluated.
-	binding string
 	// again is set while mutating policies are applied again, and settling while it is tried
 	// whether they would change their own result.
 	again, settling bool
@@ -74,16 +66,6 @@ func withRecord(ctx context.Context, r *record) context.Context {
 
 func recordOf(ctx context.Context) *record { return ctx.Value(recordKey{}).(*record) }
 
-// bindingMatcher records the binding before its policy is evaluated.
-type bindingMatcher struct{ generic.PolicyMatcher }
-
-func (m bindingMatcher) BindingMatches(a admission.Attributes, o admission.ObjectInterfaces, b generic.BindingAccessor) (bool, error) {
-	if recorded, ok := a.(*attributes); ok {
-		recorded.binding = b.GetName()
-	}
-	return m.PolicyMatcher.BindingMatches(a, o, b)
-}
-
 // question is an authorizer that records whether it was asked.
 type question struct{ asked bool }
 
@@ -95,117 +77,72 @@ func (q *question) Authorize(context.Context, authorizer.Attributes) (authorizer
 }
 
 // recordedValidator records the decisions of a validating policy.
-type recordedValidator struct {
-	validating.Validator
-	policy   *validatingPolicy
-	bindings map[string]*validating.PolicyBinding
-}
+type recordedValidator struct{ policy *validatingPolicy }
 
-func (v *recordedValidator) Validate(ctx context.Context, resource runtimeschema.GroupVersionResource, a *admission.VersionedAttributes,
-	params runtime.Object, namespace *corev1.Namespace, budget int64, _ authorizer.UnconditionalAuthorizer) validating.ValidateResult {
-	rec := recordOf(ctx)
+func (v recordedValidator) validate(ctx context.Context, in *validation) validated {
+	rec, p := recordOf(ctx), v.policy
 	var q question
 	rec.cost = 0
-	result := v.policy.compiled().Validate(ctx, resource, a, params, namespace, budget, &q)
+	judged := *in
+	judged.authorizer = &q
+	result := p.compiled().validate(ctx, &judged)
 	// An error that is about no validation, such as that of a match condition, is the only result.
-	// Annotations are made after the validations, possibly none.
-	evaluated := result.AuditAnnotations != nil
+	evaluated := result.annotations != nil
 	if q.asked {
-		rec.unjudged(Unjudged{Policy: v.policy.place(""), Name: v.policy.Name, Binding: rec.binding, Reason: asksAuthorizer})
-		if !evaluated || slices.ContainsFunc(v.policy.Spec.MatchConditions, func(c admissionregistrationv1.MatchCondition) bool { return v.policy.asks(c.Expression) }) {
-			return validating.ValidateResult{}
+		rec.unjudged(Unjudged{Policy: p.place(""), Name: p.Name, Binding: in.binding.Name, Reason: asksAuthorizer})
+		if !evaluated || slices.ContainsFunc(p.Spec.MatchConditions, func(c admissionregistrationv1.MatchCondition) bool { return p.asks(c.Expression) }) {
+			return validated{}
 		}
 		// What does not ask the authorizer is certain.
-		for i := range result.Decisions {
-			if v.policy.asks(v.policy.Spec.Validations[i].Expression) {
-				result.Decisions[i] = validating.PolicyDecision{Action: validating.ActionAdmit}
+		for i := range result.decisions {
+			if p.asks(p.Spec.Validations[i].Expression) {
+				result.decisions[i] = decision{}
 			}
 		}
 	}
-	binding := v.bindings[rec.binding]
 	add := func(pointer, expression, message string, action Action, failed bool) {
-		rec.result.Decisions = append(rec.result.Decisions, Decision{Policy: v.policy.place(pointer), Name: v.policy.Name,
-			Binding: rec.binding, Action: action, Message: message, Param: nameOf(params), Failed: failed, Cost: rec.cost,
-			Expression: expression, Fields: v.policy.fields(expression)})
+		rec.result.Decisions = append(rec.result.Decisions, Decision{Policy: p.place(pointer), Name: p.Name,
+			Binding: in.binding.Name, Action: action, Message: message, Param: nameOf(in.param), Failed: failed, Cost: rec.cost,
+			Expression: expression, Fields: p.fields(expression)})
 	}
-	for i, d := range result.Decisions {
-		if d.Action != validating.ActionDeny || binding == nil {
+	for i, d := range result.decisions {
+		if !d.denied {
 			continue
 		}
 		pointer, expression := "", ""
 		if evaluated {
-			pointer, expression = fmt.Sprintf("/spec/validations/%d/expression", i), v.policy.Spec.Validations[i].Expression
+			pointer, expression = fmt.Sprintf("/spec/validations/%d/expression", i), p.Spec.Validations[i].Expression
 		}
-		for _, action := range binding.Spec.ValidationActions {
-			message, as := d.Message, Audit
+		for _, action := range in.binding.Spec.ValidationActions {
+			message, as := d.message, Audit
 			switch action {
-			case "Deny":
-				message, as = denial(v.policy.Name, rec.binding, d.Message), Deny
-			case "Warn":
-				message, as = fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", v.policy.Name, rec.binding, d.Message), Warn
+			case admissionregistrationv1.Deny:
+				message, as = denial(p.Name, in.binding.Name, d.message), Deny
+			case admissionregistrationv1.Warn:
+				message, as = warningOf(p.Name, in.binding.Name, d.message), Warn
 			}
-			add(pointer, expression, message, as, d.Evaluation == validating.EvalError)
+			add(pointer, expression, message, as, d.failed)
 		}
 	}
-	for i, a := range result.AuditAnnotations {
-		if a.Action == validating.AuditAnnotationActionError {
-			add(fmt.Sprintf("/spec/auditAnnotations/%d/valueExpression", i), v.policy.Spec.AuditAnnotations[i].ValueExpression,
-				denial(v.policy.Name, rec.binding, a.Error), Deny, true)
+	for i, a := range result.annotations {
+		if a.err != "" {
+			add(fmt.Sprintf("/spec/auditAnnotations/%d/valueExpression", i), p.Spec.AuditAnnotations[i].ValueExpression,
+				denial(p.Name, in.binding.Name, a.err), Deny, true)
 		}
 	}
 	return result
 }
 
-// denial returns the message of the API server for a denied request.
-func denial(policy, binding, message string) string {
-	return fmt.Sprintf("ValidatingAdmissionPolicy '%s' with binding '%s' denied request: %s", policy, binding, message)
-}
-
 // nameOf returns the name of a parameter.
-func nameOf(params runtime.Object) string {
-	if params == nil {
+func nameOf(param runtime.Object) string {
+	m, ok := param.(metav1.Object)
+	if !ok {
 		return ""
-	}
-	m, err := meta.Accessor(params)
-	if err != nil {
-		return "" // a wrapper of k8s.io/apiserver
 	}
 	if m.GetNamespace() != "" {
 		return m.GetNamespace() + "/" + m.GetName()
 	}
 	return m.GetName()
-}
-
-// recorded returns what applies a mutating policy for one binding, and records it.
-func (p *mutatingPolicy) recorded(binding string) mutating.PolicyEvaluator {
-	e := p.compiled()
-	if e.Matcher != nil {
-		e.Matcher = recordedMatcher{e.Matcher, p, binding}
-	}
-	mutators := make([]patch.Patcher, len(e.Mutators))
-	for i, m := range e.Mutators {
-		mutators[i] = recordedPatcher{m, p, binding, i}
-	}
-	e.Mutators = mutators
-	return e
-}
-
-// recordedMatcher evaluates the match conditions of a mutating policy.
-type recordedMatcher struct {
-	matchconditions.Matcher
-	policy  *mutatingPolicy
-	binding string
-}
-
-func (m recordedMatcher) Match(ctx context.Context, a *admission.VersionedAttributes, params runtime.Object,
-	_ authorizer.UnconditionalAuthorizer) matchconditions.MatchResult {
-	var q question
-	result := m.Matcher.Match(ctx, a, params, &q)
-	if q.asked {
-		recordOf(ctx).unjudged(m.policy.unjudged(m.binding))
-		return matchconditions.MatchResult{}
-	}
-	return result
 }
 
 // asksAuthorizer is why an expression is not judged.
@@ -223,43 +160,48 @@ func (p *mutatingPolicy) unjudged(binding string) Unjudged {
 	return Unjudged{Policy: p.place(""), Name: p.Name, Binding: binding, Mutating: true, Reason: asksAuthorizer}
 }
 
-// recordedPatcher applies one mutation of a policy.
-type recordedPatcher struct {
-	patch.Patcher
-	policy  *mutatingPolicy
-	binding string
-	index   int
+// recordedMutator records what a mutating policy does.
+type recordedMutator struct{ policy *mutatingPolicy }
+
+func (m recordedMutator) size() int { return m.policy.compiled().size() }
+
+func (m recordedMutator) matches(ctx context.Context, in *mutation, a *admission.VersionedAttributes, _ authorizer.UnconditionalAuthorizer) (bool, error) {
+	var q question
+	matches, err := m.policy.compiled().matches(ctx, in, a, &q)
+	if q.asked {
+		recordOf(ctx).unjudged(m.policy.unjudged(in.binding.Name))
+		return false, nil
+	}
+	return matches, err
 }
 
-func (m recordedPatcher) Patch(ctx context.Context, r patch.Request, budget int64) (runtime.Object, error) {
-	rec := recordOf(ctx)
+func (m recordedMutator) patch(ctx context.Context, in *mutation, i int, r patch.Request) (runtime.Object, error) {
+	rec, p := recordOf(ctx), m.policy
 	var q question
-	params := r.OptionalVariables.VersionedParams
 	r.OptionalVariables.Authorizer = &q
 	if rec.types != nil {
 		r.TypeConverter = rec.types // that of the CRD that the request names
 	}
 	before := r.VersionedAttributes.VersionedObject.Object()
 	rec.cost = 0
-	after, err := m.Patcher.Patch(ctx, r, budget)
+	after, err := p.compiled().patch(ctx, in, i, r)
 	if q.asked {
-		rec.unjudged(m.policy.unjudged(m.binding))
+		rec.unjudged(p.unjudged(in.binding.Name))
 		return before.DeepCopyObject(), nil
 	}
-	mutation := m.policy.Spec.Mutations[m.index]
 	kind, expression := "jsonPatch", ""
-	switch {
-	case mutation.JSONPatch != nil:
-		expression = mutation.JSONPatch.Expression
-	case mutation.ApplyConfiguration != nil:
-		kind, expression = "applyConfiguration", mutation.ApplyConfiguration.Expression
+	switch spec := &p.Spec.Mutations[i]; {
+	case spec.JSONPatch != nil:
+		expression = spec.JSONPatch.Expression
+	case spec.ApplyConfiguration != nil:
+		kind, expression = "applyConfiguration", spec.ApplyConfiguration.Expression
 	}
-	place := m.policy.place(fmt.Sprintf("/spec/mutations/%d/%s/expression", m.index, kind))
+	place := p.place(fmt.Sprintf("/spec/mutations/%d/%s/expression", i, kind))
 	if err != nil {
-		if message, ok := m.denial(err); ok {
-			rec.result.Decisions = append(rec.result.Decisions, Decision{Policy: place, Name: m.policy.Name, Binding: m.binding,
-				Mutating: true, Action: Deny, Message: message, Param: nameOf(params), Failed: true, Cost: rec.cost,
-				Expression: expression, Fields: m.policy.fields(expression)})
+		if message, ok := p.denial(in.binding.Name, err); ok {
+			rec.result.Decisions = append(rec.result.Decisions, Decision{Policy: place, Name: p.Name, Binding: in.binding.Name,
+				Mutating: true, Action: Deny, Message: message, Param: nameOf(in.param), Failed: true, Cost: rec.cost,
+				Expression: expression, Fields: p.fields(expression)})
 		}
 		return nil, err
 	}
@@ -270,7 +212,7 @@ func (m recordedPatcher) Patch(ctx context.Context, r patch.Request, budget int6
 	if len(paths) == 0 {
 		return after, nil
 	}
-	done := Mutation{Policy: place, Name: m.policy.Name, Binding: m.binding, Param: nameOf(params), Paths: paths, Cost: rec.cost, Again: rec.again}
+	done := Mutation{Policy: place, Name: p.Name, Binding: in.binding.Name, Param: nameOf(in.param), Paths: paths, Cost: rec.cost, Again: rec.again}
 	if rec.settling {
 		rec.result.Unsettled = append(rec.result.Unsettled, done)
 	} else {
@@ -281,22 +223,12 @@ func (m recordedPatcher) Patch(ctx context.Context, r patch.Request, budget int6
 
 // denial returns the message of the API server about an error, and whether it rejects the request. The
 // failure policy does not apply to errors that have a status.
-func (m recordedPatcher) denial(err error) (message string, ok bool) {
-	var status *apierrors.StatusError
-	if errors.As(err, &status) {
+func (p *mutatingPolicy) denial(binding string, err error) (message string, ok bool) {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		return causesOf(status)[0], true
 	}
-	p := mutating.NewMutatingAdmissionPolicyAccessor(m.policy.Policy)
-	if failure := p.GetFailurePolicy(); failure != nil && *failure == admissionregistrationv1.Ignore {
+	if failureOf(p.Spec.FailurePolicy) == admissionregistrationv1.Ignore {
 		return "", false
 	}
-	return generic.PolicyError{Policy: p, Binding: namedBinding{name: m.binding}, Message: err}.Error(), true
+	return mutatingDenial(p.Name, binding, err), true
 }
-
-// namedBinding is a binding of which only the name is known.
-type namedBinding struct {
-	generic.BindingAccessor
-	name string
-}
-
-func (b namedBinding) GetName() string { return b.name }

@@ -7,18 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/features"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/warning"
 
 	"espalier.dev/api"
@@ -255,29 +251,25 @@ func (e *Evaluator) attributes(r Request, s subject, rec *record) *attributes {
 
 // mutate applies the mutating policies, and those again that ask for it, as the API server does.
 func (e *Evaluator) mutate(ctx context.Context, r Request, s subject, rec *record) error {
-	if len(e.mutating) == 0 || !utilfeature.DefaultFeatureGate.Enabled(features.MutatingAdmissionPolicy) {
+	if len(e.mutating) == 0 {
 		return nil
 	}
 	a, o := e.attributes(r, s, rec), s.interfaces()
 	// What a policy has changed may match others when the policies are applied again.
 	apply := func() error {
-		var hooks []mutating.PolicyHook
+		var hooks []MutatingHook
 		for _, p := range e.mutating {
 			if len(p.bindings) == 0 {
 				continue
 			}
-			// What does not match is not compiled.
-			matches, _, gvk, err := e.policyMatcher.DefinitionMatches(a, o, mutating.NewMutatingAdmissionPolicyAccessor(p.Policy))
-			switch {
-			case err == nil && !matches:
-			case err == nil && !converts(s, gvk):
+			if found := e.unconvertible(a, o, s, p.Spec.MatchConstraints); found != nil {
 				for _, b := range p.bindings {
-					e.unconverted(a, o, rec, mutating.NewMutatingAdmissionPolicyBindingAccessor(b),
-						Unjudged{Policy: p.place(""), Name: p.Name, Mutating: true, Reason: needsConversion(gvk)})
+					e.unconverted(a, o, rec, b.Spec.MatchResources,
+						Unjudged{Policy: p.place(""), Name: p.Name, Binding: b.Name, Mutating: true, Reason: needsConversion(found.kind)})
 				}
-			default:
-				hooks = append(hooks, p.hooks()...)
+				continue
 			}
+			hooks = append(hooks, p.hook)
 		}
 		if len(hooks) == 0 {
 			return nil
@@ -318,7 +310,7 @@ func (e *Evaluator) settle(ctx context.Context, r Request, rec *record) {
 	a, o := e.attributes(r, s, trial), s.interfaces()
 	for _, p := range e.mutating {
 		applied := slices.ContainsFunc(rec.result.Mutations, func(m Mutation) bool { return m.Name == p.Name })
-		if applied && e.mutatingDispatch.Dispatch(withRecord(ctx, trial), a, o, p.hooks()) != nil {
+		if applied && e.mutatingDispatch.Dispatch(withRecord(ctx, trial), a, o, []MutatingHook{p.hook}) != nil {
 			return
 		}
 	}
@@ -328,20 +320,17 @@ func (e *Evaluator) settle(ctx context.Context, r Request, rec *record) {
 // validate evaluates the validating policies.
 func (e *Evaluator) validate(ctx context.Context, r Request, s subject, rec *record) error {
 	a, o := e.attributes(r, s, rec), s.interfaces()
-	var hooks []validating.PolicyHook
+	var hooks []ValidatingHook
 	for _, p := range e.validating {
 		if len(p.bindings) == 0 {
 			continue
 		}
-		if c, ok := s.(*customSubject); ok && convertsByWebhook(c.version.Definition()) {
-			matches, _, gvk, err := e.policyMatcher.DefinitionMatches(a, o, validating.NewValidatingAdmissionPolicyAccessor(p.Policy))
-			if err == nil && matches && !converts(s, gvk) {
-				for _, b := range p.bindings {
-					e.unconverted(a, o, rec, validating.NewValidatingAdmissionPolicyBindingAccessor(b),
-						Unjudged{Policy: p.place(""), Name: p.Name, Reason: needsConversion(gvk)})
-				}
-				continue
+		if found := e.unconvertible(a, o, s, p.Spec.MatchConstraints); found != nil {
+			for _, b := range p.bindings {
+				e.unconverted(a, o, rec, b.Spec.MatchResources,
+					Unjudged{Policy: p.place(""), Name: p.Name, Binding: b.Name, Reason: needsConversion(found.kind)})
 			}
+			continue
 		}
 		hooks = append(hooks, p.hook)
 	}
@@ -351,11 +340,23 @@ func (e *Evaluator) validate(ctx context.Context, r Request, s subject, rec *rec
 	return e.validatingDispatch.Dispatch(ctx, a, o, hooks)
 }
 
+// unconvertible returns what a policy matches if the object cannot be converted to it without a server,
+// or nil.
+func (e *Evaluator) unconvertible(a admission.Attributes, o admission.ObjectInterfaces, s subject, constraints *admissionregistrationv1.MatchResources) *match {
+	if c, ok := s.(*customSubject); !ok || !convertsByWebhook(c.version.Definition()) {
+		return nil
+	}
+	found, err := e.matcher.policy(a, o, constraints)
+	if err != nil || found == nil || found.kind == s.kind() {
+		return nil
+	}
+	return found
+}
+
 // unconverted records a policy that needs the object in a version to which it cannot be converted, if
 // the binding matches.
-func (e *Evaluator) unconverted(a admission.Attributes, o admission.ObjectInterfaces, rec *record, b generic.BindingAccessor, u Unjudged) {
-	if matches, err := e.policyMatcher.BindingMatches(a, o, b); matches || err != nil {
-		u.Binding = b.GetName()
+func (e *Evaluator) unconverted(a admission.Attributes, o admission.ObjectInterfaces, rec *record, binding *admissionregistrationv1.MatchResources, u Unjudged) {
+	if matches, err := e.matcher.binding(a, o, binding); matches || err != nil {
 		rec.unjudged(u)
 	}
 }

@@ -1,9 +1,9 @@
 // Package admission runs the admission webhooks and admission policies that users configure, for
 // custom resources and for Kubernetes' own kinds.
 //
-// The plugins are those of k8s.io/apiserver. They read the configurations from the store of the
-// server, without a client and without informers: a configuration applies as soon as it is in
-// the store. Nothing is built before the first configuration exists, and a request costs a
+// Package policies evaluates policies, and the plugins of k8s.io/apiserver call webhooks. They read the
+// configurations from the store of the server, without a client and without informers: a configuration
+// applies as soon as it is in the store. Nothing is built before the first configuration exists, and a request costs a
 // lookup in the store for each kind of configuration if there is none.
 package admission
 

@@ -338,7 +338,7 @@ func TestStoredConfigurations(t *testing.T) {
 			runtimeschema.GroupVersionResource{Group: admissionregistrationv1.GroupName, Version: "v1", Resource: resource}, "", admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{})
 	}
 	webhooks := func(resource string) error { return d.mutating.Admit(t.Context(), request(resource), nil) }
-	policies := func(resource string) error { return d.validatingPolicies.Validate(t.Context(), request(resource), nil) }
+	evaluate := func(resource string) error { return d.validatingPolicies.Validate(t.Context(), request(resource), nil) }
 	names := func(err error, key string) bool {
 		return apierrors.IsInternalError(err) && strings.Contains(err.Error(), key)
 	}
@@ -363,7 +363,7 @@ func TestStoredConfigurations(t *testing.T) {
 	if list.err != nil || len(list.items) != 1 || d.mutating.configurations.read() != list {
 		t.Errorf("got %v", list)
 	}
-	d.mutating.plugin = func() (*policiesOf, error) { return nil, errors.New("broken") }
+	d.mutating.plugin = func() (*plugins, error) { return nil, errors.New("broken") }
 	if err := webhooks("pods"); err == nil || err.Error() != "broken" {
 		t.Error(err)
 	}
@@ -371,26 +371,26 @@ func TestStoredConfigurations(t *testing.T) {
 	// A policy that cannot be read matters if there are bindings.
 	const policy, binding = "/registry/validatingadmissionpolicies/p", "/registry/validatingadmissionpolicybindings/b"
 	put(policy, "x")
-	if err := policies("pods"); err != nil {
+	if err := evaluate("pods"); err != nil {
 		t.Error(err)
 	}
 	put(binding, `{"metadata":{"name":"b"},"spec":{"policyName":"p","validationActions":["Deny"]}}`)
-	if err := policies("pods"); !names(err, policy) {
+	if err := evaluate("pods"); !names(err, policy) {
 		t.Error(err)
 	}
-	if err := policies("validatingadmissionpolicies"); err != nil {
+	if err := evaluate("validatingadmissionpolicies"); err != nil {
 		t.Error("a policy cannot be repaired:", err)
 	}
 	put(policy, "")
-	if err := policies("pods"); err != nil {
+	if err := evaluate("pods"); err != nil {
 		t.Error(err)
 	}
 	compiled := 0
 	compile := d.validatingPolicies.Compile
-	d.validatingPolicies.Compile = func(p *validating.Policy) validating.Validator { compiled++; return compile(p) }
+	d.validatingPolicies.Compile = func(p *policies.ValidatingPolicy) policies.Validator { compiled++; return compile(p) }
 	const spec = `"spec":{"failurePolicy":"Fail","validations":[{"expression":"true"}]}`
 	put(policy, `{"metadata":{"name":"p"},`+spec+`}`)
-	hooks := func() []validating.PolicyHook {
+	hooks := func() []policies.ValidatingHook {
 		return d.validatingPolicies.of(d.validatingPolicies.policies.read(), d.validatingPolicies.bindings.read())
 	}
 	first := hooks()
@@ -410,7 +410,7 @@ func TestStoredConfigurations(t *testing.T) {
 		t.Errorf("compiled %d times", compiled)
 	}
 	put(binding, "x")
-	if err := policies("pods"); !names(err, binding) {
+	if err := evaluate("pods"); !names(err, binding) {
 		t.Error(err)
 	}
 
@@ -423,5 +423,3 @@ func TestStoredConfigurations(t *testing.T) {
 		t.Error(ns, err)
 	}
 }
-
-type policiesOf = policies.Webhooks

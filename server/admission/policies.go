@@ -8,9 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 
 	"espalier.dev/crd"
 	"espalier.dev/policies"
@@ -19,12 +16,12 @@ import (
 
 // validatingPolicies is the plugin ValidatingAdmissionPolicy.
 type validatingPolicies struct {
-	*evaluation[*validating.Policy, *validating.PolicyBinding, validating.Validator]
+	*evaluation[*policies.ValidatingPolicy, *policies.ValidatingBinding, policies.Validator]
 }
 
 // mutatingPolicies is the plugin MutatingAdmissionPolicy.
 type mutatingPolicies struct {
-	*evaluation[*mutating.Policy, *mutating.PolicyBinding, mutating.PolicyEvaluator]
+	*evaluation[*policies.MutatingPolicy, *policies.MutatingBinding, policies.Mutator]
 }
 
 var (
@@ -42,14 +39,14 @@ func (m mutatingPolicies) Admit(ctx context.Context, a admission.Attributes, o a
 	return m.dispatch(ctx, a, o)
 }
 
-// evaluation evaluates the stored policies with the dispatcher of k8s.io/apiserver.
-type evaluation[P, B runtime.Object, E generic.Evaluator] struct {
+// evaluation evaluates the stored policies.
+type evaluation[P, B runtime.Object, E any] struct {
 	*admission.Handler
 	*Dynamic
 	policies.Plugin[P, B, E]
 	policies   *stored[P]
 	bindings   *stored[B]
-	dispatcher func() generic.Dispatcher[generic.PolicyHook[P, B, E]]
+	dispatcher func() policies.Dispatcher[policies.Hook[P, B, E]]
 
 	mu      sync.Mutex
 	current atomic.Pointer[policyState[P, B, E]]
@@ -57,38 +54,38 @@ type evaluation[P, B runtime.Object, E generic.Evaluator] struct {
 
 // policyState is what follows from a state of the policies, the bindings and the CRDs, which
 // have the kinds of parameters.
-type policyState[P, B runtime.Object, E generic.Evaluator] struct {
+type policyState[P, B runtime.Object, E any] struct {
 	policies *list[P]
 	bindings *list[B]
 	catalog  *crd.Catalog
-	hooks    []generic.PolicyHook[P, B, E]
+	hooks    []policies.Hook[P, B, E]
 	// compiled has the evaluators of the hooks.
 	compiled map[*store.Entry]E
 }
 
 func newValidatingPolicies(d *Dynamic, n policies.Namespaces) *validatingPolicies {
-	plugin := policies.Validating()
-	p := &evaluation[*validating.Policy, *validating.PolicyBinding, validating.Validator]{
+	plugin := policies.Validating(observer{})
+	p := &evaluation[*policies.ValidatingPolicy, *policies.ValidatingBinding, policies.Validator]{
 		Handler: plugin.Operations, Dynamic: d, Plugin: plugin,
-		policies: newStored[*validating.Policy](d, "validatingadmissionpolicies"),
-		bindings: newStored[*validating.PolicyBinding](d, "validatingadmissionpolicybindings"),
+		policies: newStored[*policies.ValidatingPolicy](d, "validatingadmissionpolicies"),
+		bindings: newStored[*policies.ValidatingBinding](d, "validatingadmissionpolicybindings"),
 	}
-	p.dispatcher = sync.OnceValue(func() generic.Dispatcher[validating.PolicyHook] {
-		return policies.ValidatingDispatcher(d.config.Authorizer, generic.NewPolicyMatcher(policies.NewMatcher(n)))
+	p.dispatcher = sync.OnceValue(func() policies.Dispatcher[policies.ValidatingHook] {
+		return policies.NewValidatingDispatcher(d.config.Authorizer, policies.NewMatcher(n), observer{})
 	})
 	return &validatingPolicies{p}
 }
 
 func newMutatingPolicies(d *Dynamic, n policies.Namespaces) *mutatingPolicies {
-	plugin := policies.Mutating()
-	p := &evaluation[*mutating.Policy, *mutating.PolicyBinding, mutating.PolicyEvaluator]{
+	plugin := policies.Mutating(observer{})
+	p := &evaluation[*policies.MutatingPolicy, *policies.MutatingBinding, policies.Mutator]{
 		Handler: plugin.Operations, Dynamic: d, Plugin: plugin,
-		policies: newStored[*mutating.Policy](d, "mutatingadmissionpolicies"),
-		bindings: newStored[*mutating.PolicyBinding](d, "mutatingadmissionpolicybindings"),
+		policies: newStored[*policies.MutatingPolicy](d, "mutatingadmissionpolicies"),
+		bindings: newStored[*policies.MutatingBinding](d, "mutatingadmissionpolicybindings"),
 	}
-	p.dispatcher = sync.OnceValue(func() generic.Dispatcher[mutating.PolicyHook] {
-		return policies.MutatingDispatcher(d.config.Authorizer, policies.NewMatcher(n), &policies.Types{
-			Definition: d.config.definition, Builtin: d.config.Kinds.Types})
+	p.dispatcher = sync.OnceValue(func() policies.Dispatcher[policies.MutatingHook] {
+		return policies.NewMutatingDispatcher(d.config.Authorizer, policies.NewMatcher(n), &policies.Types{
+			Definition: d.config.definition, Builtin: d.config.Kinds.Types}, observer{})
 	})
 	return &mutatingPolicies{p}
 }
@@ -120,7 +117,7 @@ func (p *evaluation[P, B, E]) dispatch(ctx context.Context, a admission.Attribut
 }
 
 // of returns the policies that have bindings, in the order of their names.
-func (p *evaluation[P, B, E]) of(list *list[P], bindings *list[B]) []generic.PolicyHook[P, B, E] {
+func (p *evaluation[P, B, E]) of(list *list[P], bindings *list[B]) []policies.Hook[P, B, E] {
 	catalog := p.config.Catalog()
 	same := func(s *policyState[P, B, E]) bool {
 		return s != nil && s.policies == list && s.bindings == bindings && s.catalog == catalog

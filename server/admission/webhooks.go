@@ -48,13 +48,13 @@ type webhooks[T any] struct {
 	*admission.Handler
 	configurations *stored[T]
 	// plugin makes the plugin with its part of the configuration file.
-	plugin func() (*policies.Webhooks, error)
+	plugin func() (*plugins, error)
 	file   []byte
 
 	mu sync.Mutex
 	// base is what all states of the configurations share; it is made with the first
 	// configuration.
-	base    *policies.Webhooks
+	base    *plugins
 	current atomic.Pointer[webhookState[T]]
 }
 
@@ -66,18 +66,18 @@ type webhookState[T any] struct {
 
 func newMutatingWebhooks(c *Config, n policies.Namespaces,
 	s *stored[*admissionregistrationv1.MutatingWebhookConfiguration]) *mutatingWebhooks {
-	return &mutatingWebhooks{newWebhooks(c, n, s, policies.NewMutatingWebhooks)}
+	return &mutatingWebhooks{newWebhooks(c, n, s, newMutatingPlugins)}
 }
 
 func newValidatingWebhooks(c *Config, n policies.Namespaces,
 	s *stored[*admissionregistrationv1.ValidatingWebhookConfiguration]) *validatingWebhooks {
-	return &validatingWebhooks{newWebhooks(c, n, s, policies.NewValidatingWebhooks)}
+	return &validatingWebhooks{newWebhooks(c, n, s, newValidatingPlugins)}
 }
 
 func newWebhooks[T any](c *Config, n policies.Namespaces, s *stored[T],
-	plugin func(io.Reader, policies.Namespaces, authorizer.UnconditionalAuthorizer) (*policies.Webhooks, error)) *webhooks[T] {
+	plugin func(io.Reader, policies.Namespaces, authorizer.UnconditionalAuthorizer) (*plugins, error)) *webhooks[T] {
 	w := &webhooks[T]{Handler: policies.WebhookOperations(), configurations: s}
-	w.plugin = func() (*policies.Webhooks, error) {
+	w.plugin = func() (*plugins, error) {
 		var file io.Reader
 		if len(w.file) > 0 {
 			file = bytes.NewReader(w.file)
@@ -86,8 +86,8 @@ func newWebhooks[T any](c *Config, n policies.Namespaces, s *stored[T],
 		if err != nil {
 			return nil, err
 		}
-		p.Base.SetAuthenticationInfoResolverWrapper(c.Guard)
-		p.Base.SetServiceResolver(c.Services)
+		p.base.SetAuthenticationInfoResolverWrapper(c.Guard)
+		p.base.SetServiceResolver(c.Services)
 		return p, nil
 	}
 	return w
@@ -146,7 +146,7 @@ func (w *webhooks[T]) of(l *list[T]) (*generic.Webhook, error) {
 			return nil, err
 		}
 	}
-	plugin, err := policies.PluginOf(w.base, l.items)
+	plugin, err := pluginOf(w.base, l.items)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package policies
+package admission
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/admissionregistration"
 	admissioninformers "k8s.io/client-go/informers/admissionregistration/v1"
@@ -18,6 +17,8 @@ import (
 	admissionlisters "k8s.io/client-go/listers/admissionregistration/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"espalier.dev/policies"
 )
 
 // The plugins of k8s.io/apiserver want informers and a client. The types in this file are as
@@ -127,54 +128,37 @@ type registered struct {
 
 func (registered) HasSynced() bool { return true }
 
-// Namespaces reads namespaces.
-type Namespaces interface {
-	// Get returns a namespace that is in memory, or an error with the reason NotFound.
-	Get(name string) (*corev1.Namespace, error)
-	// Read returns a namespace that may not be in memory yet.
-	Read(ctx context.Context, name string) (*corev1.Namespace, error)
-}
-
-// NamespaceLister returns the namespaces in memory. The plugins ask the client for one that it does
+// namespaceLister returns the namespaces in memory. The plugins ask the client for one that it does
 // not have.
-func NamespaceLister(n Namespaces) corelisters.NamespaceLister { return namespaceLister{n: n} }
-
-// NamespaceClient returns a client that reads namespaces.
-func NamespaceClient(n Namespaces) kubernetes.Interface { return client{n: n} }
-
-// NamespaceResource is the resource of namespaces.
-func NamespaceResource() runtimeschema.GroupResource {
-	return runtimeschema.GroupResource{Resource: "namespaces"}
-}
-
 type namespaceLister struct {
 	corelisters.NamespaceLister
-	n Namespaces
+	n policies.Namespaces
 }
 
 func (l namespaceLister) Get(name string) (*corev1.Namespace, error) { return l.n.Get(name) }
 
 func (l namespaceLister) List(labels.Selector) ([]*corev1.Namespace, error) {
-	return nil, apierrors.NewMethodNotSupported(NamespaceResource(), "list")
+	return nil, apierrors.NewMethodNotSupported(policies.NamespaceResource(), "list")
 }
 
+// client reads namespaces.
 type client struct {
 	kubernetes.Interface
-	n Namespaces
+	n policies.Namespaces
 }
 
 func (c client) CoreV1() typedcore.CoreV1Interface { return coreClient{n: c.n} }
 
 type coreClient struct {
 	typedcore.CoreV1Interface
-	n Namespaces
+	n policies.Namespaces
 }
 
 func (c coreClient) Namespaces() typedcore.NamespaceInterface { return namespaceClient{n: c.n} }
 
 type namespaceClient struct {
 	typedcore.NamespaceInterface
-	n Namespaces
+	n policies.Namespaces
 }
 
 func (c namespaceClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*corev1.Namespace, error) {
