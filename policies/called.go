@@ -15,8 +15,6 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-
-	"espalier.dev/schema/rules/bounds"
 )
 
 // webhook is a webhook of a configuration.
@@ -42,21 +40,21 @@ func (e *Evaluator) addWebhooks(d *decoded) {
 		for i := range c.Webhooks {
 			h := &c.Webhooks[i]
 			e.webhooks = append(e.webhooks, &webhook{source{index: d.index}, i, name, true, h.Name, h.Rules, h.MatchPolicy,
-				h.NamespaceSelector, h.ObjectSelector, lazyConditions(h.Name, h.MatchConditions, h.FailurePolicy)})
+				h.NamespaceSelector, h.ObjectSelector, e.lazyConditions(h.Name, h.MatchConditions, h.FailurePolicy)})
 		}
 	case *admissionregistrationv1.ValidatingWebhookConfiguration:
 		for i := range c.Webhooks {
 			h := &c.Webhooks[i]
 			e.webhooks = append(e.webhooks, &webhook{source{index: d.index}, i, name, false, h.Name, h.Rules, h.MatchPolicy,
-				h.NamespaceSelector, h.ObjectSelector, lazyConditions(h.Name, h.MatchConditions, h.FailurePolicy)})
+				h.NamespaceSelector, h.ObjectSelector, e.lazyConditions(h.Name, h.MatchConditions, h.FailurePolicy)})
 		}
 	}
 }
 
 // lazyConditions compiles the match conditions of a webhook on first use.
-func lazyConditions(name string, list []admissionregistrationv1.MatchCondition, failure *admissionregistrationv1.FailurePolicyType) func() *conditions {
+func (e *Evaluator) lazyConditions(name string, list []admissionregistrationv1.MatchCondition, failure *admissionregistrationv1.FailurePolicyType) func() *conditions {
 	return sync.OnceValue(func() *conditions {
-		return newConditions(cel.NewConditionCompiler(bounds.EnvSet()), list, cel.OptionalVariableDeclarations{HasAuthorizer: true}, failure, name, unobserved{})
+		return newConditions(e.conditionCompiler(), list, cel.OptionalVariableDeclarations{HasAuthorizer: true}, failure, name, unobserved{})
 	})
 }
 

@@ -22,9 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"espalier.dev/api/codec"
 	"espalier.dev/crd"
-	"espalier.dev/crd/cel"
 	"espalier.dev/espaliertest"
 	"espalier.dev/kinds"
 	"espalier.dev/policies"
@@ -49,20 +47,7 @@ func newComparison(t *testing.T, sem schema.Semantics) *comparison {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &comparison{T: t, sem: sem, url: s.URL(), client: client, crds: map[runtimeschema.GroupKind]*crd.Definition{}}
-	for _, o := range objects(t, customResources) {
-		hub, err := codec.DecodeLenient(o.JSON)
-		if err != nil {
-			t.Fatal(err)
-		}
-		crd.PrepareCreate(hub)
-		d, err := crd.New(hub, crd.Options{Semantics: sem, Rules: cel.Checker{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.crds[runtimeschema.GroupKind{Group: d.Group(), Kind: d.Names().Kind}] = d
-	}
-	return c
+	return &comparison{T: t, sem: sem, url: s.URL(), client: client, crds: definitionsOf(t, sem)}
 }
 
 func (c *comparison) definition(gvk runtimeschema.GroupVersionKind) *crd.Definition {

@@ -1,18 +1,24 @@
 package policies
 
 import (
-	celgo "github.com/google/cel-go/cel"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"espalier.dev/kinds/admissionregistration"
+	kindscel "espalier.dev/kinds/cel"
 	"espalier.dev/schema/rules/bounds"
 )
 
 // The expressions of stored policies are compiled with the functions of all versions, because
 // they were valid when they were stored.
 const atStored = environment.StoredExpressions
+
+// accessor returns an expression for a purpose.
+func accessor(purpose admissionregistration.Purpose, text string) cel.ExpressionAccessor {
+	return kindscel.Accessor(admissionregistration.Expression{Purpose: purpose, Text: text})
+}
 
 // newCompiler returns a compiler that knows the variables of a policy.
 func newCompiler(variables []admissionregistrationv1.Variable, known cel.OptionalVariableDeclarations) (*cel.CompositedCompiler, error) {
@@ -22,7 +28,7 @@ func newCompiler(variables []admissionregistrationv1.Variable, known cel.Optiona
 	}
 	named := make([]cel.NamedExpressionAccessor, len(variables))
 	for i, v := range variables {
-		named[i] = newVariable(v)
+		named[i] = kindscel.Variable(v.Name, v.Expression)
 	}
 	c.CompileAndStoreVariables(named, known, atStored)
 	return c, nil
@@ -39,14 +45,14 @@ func compileValidating(p *ValidatingPolicy, m meters, o Observer) Validator {
 	validations := make([]cel.ExpressionAccessor, len(p.Spec.Validations))
 	messages := make([]cel.ExpressionAccessor, len(p.Spec.Validations))
 	for i, v := range p.Spec.Validations {
-		validations[i] = condition(v.Expression)
+		validations[i] = accessor(admissionregistration.Validation, v.Expression)
 		if v.MessageExpression != "" {
-			messages[i] = &expression{v.MessageExpression, []*celgo.Type{celgo.StringType}}
+			messages[i] = accessor(admissionregistration.Message, v.MessageExpression)
 		}
 	}
 	annotations := make([]cel.ExpressionAccessor, len(p.Spec.AuditAnnotations))
 	for i, a := range p.Spec.AuditAnnotations {
-		annotations[i] = &expression{a.ValueExpression, []*celgo.Type{celgo.StringType, celgo.NullType}}
+		annotations[i] = accessor(admissionregistration.AuditValue, a.ValueExpression)
 	}
 	// A message does not depend on what the user may do.
 	inMessages := known
@@ -73,10 +79,10 @@ func compileMutating(p *MutatingPolicy, m meters, o Observer) Mutator {
 		switch {
 		case mutation.PatchType == admissionregistrationv1.PatchTypeJSONPatch && mutation.JSONPatch != nil:
 			compiled.patchers = append(compiled.patchers, patch.NewJSONPatcher(m.mutation(c.CompileMutatingEvaluator(
-				&patch.JSONPatchCondition{Expression: mutation.JSONPatch.Expression}, known, atStored))))
+				accessor(admissionregistration.JSONPatch, mutation.JSONPatch.Expression), known, atStored))))
 		case mutation.PatchType == admissionregistrationv1.PatchTypeApplyConfiguration && mutation.ApplyConfiguration != nil:
 			compiled.patchers = append(compiled.patchers, patch.NewApplyConfigurationPatcher(m.mutation(c.CompileMutatingEvaluator(
-				&patch.ApplyConfigurationCondition{Expression: mutation.ApplyConfiguration.Expression}, known, atStored))))
+				accessor(admissionregistration.ApplyConfiguration, mutation.ApplyConfiguration.Expression), known, atStored))))
 		}
 	}
 	return compiled

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	celgo "github.com/google/cel-go/cel"
 	celtypes "github.com/google/cel-go/common/types"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,30 +13,9 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"espalier.dev/kinds/admissionregistration"
 )
-
-// expression is a CEL expression with the types that it may return.
-type expression struct {
-	text  string
-	types []*celgo.Type
-}
-
-func (e *expression) GetExpression() string      { return e.text }
-func (e *expression) ReturnTypes() []*celgo.Type { return e.types }
-
-// variable is a named expression of any type.
-type variable struct {
-	expression
-	name string
-}
-
-func (v *variable) GetName() string { return v.name }
-
-func condition(text string) *expression { return &expression{text, []*celgo.Type{celgo.BoolType}} }
-
-func newVariable(v admissionregistrationv1.Variable) *variable {
-	return &variable{expression{v.Expression, []*celgo.Type{celgo.AnyType, celgo.DynType}}, v.Name}
-}
 
 // conditions are the match conditions of a policy or a webhook.
 type conditions struct {
@@ -56,7 +34,7 @@ func newConditions(c cel.ConditionCompiler, list []admissionregistrationv1.Match
 	}
 	expressions := make([]cel.ExpressionAccessor, len(list))
 	for i := range list {
-		expressions[i] = condition(list[i].Expression)
+		expressions[i] = accessor(admissionregistration.MatchCondition, list[i].Expression)
 	}
 	return &conditions{c.CompileCondition(expressions, known, atStored), failureOf(failure), name, o}
 }

@@ -1,5 +1,5 @@
 // Package policies evaluates ValidatingAdmissionPolicies and MutatingAdmissionPolicies, and decides
-// which webhooks are called, with the dispatchers of k8s.io/apiserver.
+// which webhooks are called, as k8s.io/apiserver does.
 //
 // The server and the command line share it. The server gives it policies, parameters and namespaces
 // from its store; see package server/admission. An [Evaluator] has them in memory, from files, and

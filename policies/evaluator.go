@@ -14,6 +14,7 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/client-go/applyconfigurations"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
@@ -24,6 +25,7 @@ import (
 	kindscel "espalier.dev/kinds/cel"
 	"espalier.dev/kinds/kind"
 	"espalier.dev/schema/rules"
+	"espalier.dev/schema/rules/bounds"
 	"espalier.dev/server/fields"
 )
 
@@ -47,7 +49,9 @@ type Evaluator struct {
 	mutating   []*mutatingPolicy
 	webhooks   []*webhook
 
-	matcher            *Matcher
+	matcher *Matcher
+	// conditionCompiler returns the compiler of the match conditions of all webhooks.
+	conditionCompiler  func() plugincel.ConditionCompiler
 	validatingDispatch Dispatcher[ValidatingHook]
 	mutatingDispatch   Dispatcher[MutatingHook]
 	// merged has the types of CRDs, and equivalents their versions.
@@ -127,7 +131,8 @@ func New(ctx context.Context, c Config) (*Evaluator, []Problem, error) {
 	if c.Definition == nil {
 		c.Definition = func(runtimeschema.GroupVersionKind) *crd.Definition { return nil }
 	}
-	e := &Evaluator{config: c, builtins: BuiltinEquivalents(kinds.Resources())}
+	e := &Evaluator{config: c, builtins: BuiltinEquivalents(kinds.Resources()),
+		conditionCompiler: sync.OnceValue(func() plugincel.ConditionCompiler { return plugincel.NewConditionCompiler(bounds.EnvSet()) })}
 	cel := kindscel.New()
 	var err error
 	if e.offline, err = kinds.NewOffline(cel); err != nil {

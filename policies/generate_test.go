@@ -19,6 +19,8 @@ type generator struct {
 	variables map[string][]string
 	// params is set if the policy has parameters.
 	params bool
+	// costly is a condition whose cost exceeds the budget of an expression, or empty.
+	costly string
 }
 
 type tree = map[string]any
@@ -251,6 +253,9 @@ func (g *generator) condition(k *generatedKind, depth int) string {
 
 // expensive returns a condition whose cost exceeds the budget.
 func (g *generator) expensive() string {
+	if g.costly != "" {
+		return g.costly
+	}
 	items := "[" + strings.TrimSuffix(strings.Repeat("1,", 40), ",") + "]"
 	return fmt.Sprintf("%s.all(a, %s.all(b, %s.all(c, %s.all(d, a + b + c + d > 0))))", items, items, items, items)
 }

@@ -70,7 +70,11 @@ func noServer() []string {
 	return []string{
 		"espalier.dev/server/etcd", "espalier.dev/server/kubeapiserver", "espalier.dev/store",
 		"go.etcd.io",
-		"k8s.io/apiserver/pkg/storage/storagebackend",
+		"k8s.io/apiserver/pkg/storage/storagebackend", "k8s.io/apiserver/pkg/server",
+		"k8s.io/apiserver/pkg/admission/plugin/policy/generic", "k8s.io/apiserver/pkg/admission/plugin/webhook/generic",
+		"k8s.io/apiserver/pkg/admission/metrics", "k8s.io/apiserver/pkg/features",
+		"k8s.io/client-go/kubernetes/typed", "k8s.io/client-go/kubernetes/fake", "k8s.io/client-go/informers", "k8s.io/client-go/tools/cache",
+		"google.golang.org/grpc",
 		"html/template", "golang.org/x/net/trace", // they call methods by name, so the linker keeps all methods
 	}
 }
@@ -79,7 +83,7 @@ func fences() []fence {
 	return []fence{
 		// It brings process-global state (feature gates, metrics, the CEL environment).
 		{path: "k8s.io/apiserver", by: []string{"server", "policies", "server/served", "server/fields", "server/rest", "schema/rules", "kinds/cel"}},
-		{path: "github.com/google/cel-go", by: []string{"schema/rules"}},
+		{path: "github.com/google/cel-go", by: []string{"schema/rules", "kinds/cel", "policies"}},
 		{path: "go.etcd.io", by: []string{"store", "server", "server/servertest"}},
 		// The reference implementation of what this module implements. Tests compare with it,
 		// in separate modules.

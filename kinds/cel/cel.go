@@ -6,11 +6,10 @@ package cel
 import (
 	"sync"
 
+	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
-	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	apicel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
@@ -57,7 +56,7 @@ type compiler struct {
 }
 
 func (c compiler) Compile(path *field.Path, e admissionregistration.Expression, value string) field.ErrorList {
-	return errorsOf(path, value, c.get().CompileCELExpression(accessor(e), variables(e), environmentOf(e)).Error)
+	return errorsOf(path, value, c.get().CompileCELExpression(Accessor(e), variables(e), environmentOf(e)).Error)
 }
 
 type policyCompiler struct {
@@ -66,26 +65,44 @@ type policyCompiler struct {
 }
 
 func (p *policyCompiler) Declare(path *field.Path, name string, e admissionregistration.Expression) field.ErrorList {
-	v := &validating.Variable{Name: name, Expression: e.Text}
-	return errorsOf(path, e.Text, p.composed.CompileAndStoreVariable(v, variables(e), environmentOf(e)).Error)
+	return errorsOf(path, e.Text, p.composed.CompileAndStoreVariable(Variable(name, e.Text), variables(e), environmentOf(e)).Error)
 }
 
-// accessor returns an expression with the types that it may return.
-func accessor(e admissionregistration.Expression) plugincel.ExpressionAccessor {
+// Accessor returns an expression with the types that it may return.
+func Accessor(e admissionregistration.Expression) plugincel.ExpressionAccessor {
 	switch e.Purpose {
-	case admissionregistration.Validation:
-		return &validating.ValidationCondition{Expression: e.Text}
 	case admissionregistration.Message:
-		return &validating.MessageExpressionCondition{MessageExpression: e.Text}
+		return &expression{e.Text, []*cel.Type{cel.StringType}}
 	case admissionregistration.AuditValue:
-		return &validating.AuditAnnotationCondition{ValueExpression: e.Text}
+		return &expression{e.Text, []*cel.Type{cel.StringType, cel.NullType}}
 	case admissionregistration.JSONPatch:
 		return &patch.JSONPatchCondition{Expression: e.Text}
 	case admissionregistration.ApplyConfiguration:
 		return &patch.ApplyConfigurationCondition{Expression: e.Text}
 	}
-	return &matchconditions.MatchCondition{Expression: e.Text}
+	return &expression{e.Text, []*cel.Type{cel.BoolType}}
 }
+
+// Variable returns the expression of a variable, which may be of any type.
+func Variable(name, text string) plugincel.NamedExpressionAccessor {
+	return &variable{expression{text, []*cel.Type{cel.AnyType, cel.DynType}}, name}
+}
+
+// expression implements [plugincel.ExpressionAccessor].
+type expression struct {
+	text  string
+	types []*cel.Type
+}
+
+func (e *expression) GetExpression() string    { return e.text }
+func (e *expression) ReturnTypes() []*cel.Type { return e.types }
+
+type variable struct {
+	expression
+	name string
+}
+
+func (v *variable) GetName() string { return v.name }
 
 // variables returns the variables that an expression may use beside those of all expressions.
 func variables(e admissionregistration.Expression) plugincel.OptionalVariableDeclarations {
