@@ -232,7 +232,7 @@ func UserKubeconfig(o *Options, server, user string, groups ...string) ([]byte, 
 	if server == "" {
 		written, err := clientcmd.LoadFromFile(o.kubeconfigPath())
 		if err != nil {
-			return nil, fmt.Errorf("set the URL of the server with --server: without it, that in the server's own kubeconfig is used: %w", err)
+			return nil, fmt.Errorf("read the URL of the server in its own kubeconfig: %w: set its data directory with --data-dir, or its URL with --server", err)
 		}
 		for _, cluster := range written.Clusters {
 			server = cluster.Server

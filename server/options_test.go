@@ -48,6 +48,22 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// As many previous minor versions as in kube-apiserver: the oldest is its own minimum of compatibility.
+func TestEmulatedVersions(t *testing.T) {
+	for emulated, compatible := range map[string]string{"1.37": "1.36", "1.36": "1.35", "1.35": "1.34", "1.34": "1.34"} {
+		o := NewOptions()
+		o.EmulatedVersion = emulated
+		v, err := o.emulated()
+		if err != nil {
+			t.Errorf("%s: %v", emulated, err)
+			continue
+		}
+		if got := newEffectiveVersion(v).MinCompatibilityVersion().String(); got != compatible {
+			t.Errorf("%s: compatible with %s and later, expected %s", emulated, got, compatible)
+		}
+	}
+}
+
 func TestValidate(t *testing.T) {
 	if err := NewOptions().Validate(); err != nil {
 		t.Errorf("the defaults: %v", err)
@@ -98,6 +114,7 @@ func TestValidate(t *testing.T) {
 		{"--feature-gates CRDValidationRatcheting=false", "CRDValidationRatcheting cannot be disabled"},
 		{"--emulated-version new", `--emulated-version "new" is not a version`},
 		{"--emulated-version 1.20", "--emulated-version 1.20"},
+		{"--emulated-version 1.33", "--emulated-version 1.33"},
 		{"--emulated-version 1.38", "--emulated-version 1.38"},
 	} {
 		t.Run(tt.flags, func(t *testing.T) {

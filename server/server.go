@@ -508,6 +508,9 @@ func lockDataDir(dir string) (*fileutil.LockedFile, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
+	if err := checkOwner(dir, os.Geteuid()); err != nil {
+		return nil, err
+	}
 	lock, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, fileutil.ErrLocked) {
 		return nil, &inUseError{dir}

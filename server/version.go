@@ -44,8 +44,7 @@ func newEffectiveVersion(emulated *version.Version) effectiveVersion {
 	floor := binary.WithPatch(0).SubtractMinor(emulationDepth)
 	v := effectiveVersion{MutableEffectiveVersion: basecompatibility.NewEffectiveVersion(binary, false, floor, floor)}
 	if emulated != nil {
-		v.SetEmulationVersion(emulated)
-		v.SetMinCompatibilityVersion(emulated.SubtractMinor(1))
+		v.SetEmulationVersion(emulated) // and the minimum of compatibility, one below it if that is allowed
 	}
 	return v
 }
@@ -144,7 +143,6 @@ func (o *Options) applyFeatures() (effectiveVersion, error) {
 		global := compatibility.DefaultComponentGlobalsRegistry.EffectiveVersionFor(kubeComponent)
 		if m, ok := global.(basecompatibility.MutableEffectiveVersion); ok {
 			m.SetEmulationVersion(emulated)
-			m.SetMinCompatibilityVersion(emulated.SubtractMinor(1))
 		}
 		if err := gate.SetEmulationVersion(emulated); err != nil {
 			return effectiveVersion{}, fmt.Errorf("--emulated-version: %w", err)

@@ -107,6 +107,9 @@ func (c Config) authority(now time.Time) (*signer, error) {
 		return s, nil
 	}
 	if s == nil {
+		if err := c.halfLost(); err != nil {
+			return nil, err
+		}
 		key, err := newKey()
 		if err != nil {
 			return nil, err
@@ -117,6 +120,25 @@ func (c Config) authority(now time.Time) (*signer, error) {
 		return c.sign("ca", authorityTemplate(now), s.key, nil)
 	}
 	return s, nil
+}
+
+// halfLost returns an error if one file of the CA is missing: a new CA would make the certificates of
+// all clients invalid. A key alone is what a first start leaves that was interrupted, and no CA yet:
+// its certificate is written after it, and the others after both.
+func (c Config) halfLost() error {
+	ca := c.pair("ca")
+	exists := func(file string) bool {
+		_, err := os.Lstat(file)
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	missing := ca.KeyFile
+	if !exists(ca.CertFile) {
+		if !exists(ca.KeyFile) || !exists(c.pair("serving").CertFile) && !exists(c.pair("admin").CertFile) {
+			return nil
+		}
+		missing = ca.CertFile
+	}
+	return fmt.Errorf("read the CA: %s is missing: restore it, or remove the directory %s to create a new CA", missing, c.Dir)
 }
 
 // loadAuthority reads the CA. It returns nil if there is none.

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -163,6 +164,14 @@ func TestEnsureErrors(t *testing.T) {
 		"a key without PEM": func(b *Bundle) error {
 			return os.WriteFile(b.CA.KeyFile, nil, 0o600)
 		},
+		"no key":     func(b *Bundle) error { return os.Remove(b.CA.KeyFile) },
+		"a key only": func(b *Bundle) error { return os.Remove(b.CA.CertFile) },
+		"a dangling link": func(b *Bundle) error {
+			return errors.Join(os.Remove(b.CA.CertFile), os.Symlink("nowhere", b.CA.CertFile))
+		},
+		"only the CA's certificate": func(b *Bundle) error {
+			return errors.Join(os.Remove(b.CA.KeyFile), os.Remove(b.Serving.CertFile), os.Remove(b.Admin.CertFile))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := Config{Dir: t.TempDir()}
@@ -170,12 +179,47 @@ func TestEnsureErrors(t *testing.T) {
 			if err := damage(b); err != nil {
 				t.Fatal(err)
 			}
+			before := contents(t, c.Dir)
 			_, err := Ensure(c)
+			if after := contents(t, c.Dir); !maps.Equal(before, after) {
+				t.Errorf("files changed: %v, before %v", after, before)
+			}
 			if err == nil || !strings.Contains(err.Error(), c.Dir) || !strings.Contains(err.Error(), "remove") {
 				t.Errorf("got %v, want the directory and what to do", err)
 			}
 		})
 	}
+}
+
+// contents returns the contents of the files in a directory by their names.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		found[e.Name()] = string(text)
+	}
+	return found
+}
+
+// The first start writes the key of the CA before anything else.
+func TestInterruptedFirstStart(t *testing.T) {
+	c := Config{Dir: t.TempDir()}
+	b := ensure(t, c)
+	for _, file := range []string{b.CA.CertFile, b.Serving.CertFile, b.Admin.CertFile, b.Serving.KeyFile, b.Admin.KeyFile} {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := ensure(t, c)
+	verify(t, got, got.Admin, x509.ExtKeyUsageClientAuth, "", time.Now())
 }
 
 func copyPair(from, to Pair) error {

@@ -1,0 +1,30 @@
+//go:build linux || darwin
+
+package server
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// checkOwner returns an error if something in the data directory belongs to another user than the one
+// with the given ID, as it does after a command was run as root. Root can use everything.
+func checkOwner(dir string, user int) error {
+	if user == 0 {
+		return nil
+	}
+	for _, name := range []string{".", "lock", "etcd", "pki", "kubeconfig"} {
+		path := filepath.Join(dir, name)
+		info, err := os.Lstat(path)
+		if err != nil {
+			continue // reported by whoever needs it
+		}
+		if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != user {
+			return fmt.Errorf("%s belongs to the user with ID %d, but the server runs as the user with ID %d: run it as the owner, or change the owner with chown -R %d %s",
+				path, s.Uid, user, user, dir)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+//go:build linux || darwin
+
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestCheckOwner(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "etcd"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	me := os.Geteuid()
+	for _, user := range []int{me, 0} {
+		if err := checkOwner(dir, user); err != nil {
+			t.Errorf("user %d: %v", user, err)
+		}
+	}
+	if err := checkOwner(dir, me+1); err == nil || !strings.Contains(err.Error(), "chown -R") {
+		t.Errorf("another user: error %v, expected what to do", err)
+	}
+	if err := checkOwner(filepath.Join(dir, "missing"), me+1); err != nil {
+		t.Errorf("a directory that does not exist: %v", err)
+	}
+	if me != 0 {
+		t.Skip("only root can change the owner of a part of the directory")
+	}
+	if err := os.Chown(dir, 4001, -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkOwner(dir, 4001); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "etcd")+" belongs to") {
+		t.Errorf("etcd of another user: error %v, expected its path", err)
+	}
+}
