@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 
 	"espalier.dev/release/internal/archive"
 	"espalier.dev/release/internal/chart"
@@ -17,11 +19,11 @@ import (
 	"espalier.dev/release/internal/manifests"
 	"espalier.dev/release/internal/packages"
 	"espalier.dev/release/internal/provenance"
-	"espalier.dev/release/internal/sbom"
 )
 
 const (
 	provenanceFile = "provenance.json"
+	changelogFile  = "CHANGELOG.md"
 	envelopeFile   = "provenance.intoto.jsonl"
 	// repositoryURI names the source in the provenance. Clones have other URLs.
 	repositoryURI = "git+https://espalier.dev"
@@ -30,14 +32,10 @@ const (
 // sboms writes an SBOM for each archive.
 func (r *release) sboms(ctx context.Context) error {
 	r.logf("write SBOMs")
-	generator, err := sbom.New()
-	if err != nil {
-		return err
-	}
 	var tasks []func() error
 	for _, b := range r.binaries {
 		tasks = append(tasks, func() error {
-			text, err := generator.Generate(b.Path, r.version, r.stamp.Time)
+			text, err := r.contents.Generate(b.Path, r.version, r.stamp.Time)
 			if err != nil {
 				return err
 			}
@@ -60,7 +58,7 @@ func (r *release) packages(ctx context.Context) error {
 		}
 		p := &packages.Package{
 			Name: b.Flavor.Name, Version: r.number(), Arch: b.Platform.Arch, Time: r.stamp.Time,
-			Program: b.Path, Docs: slices.Concat(r.common, r.docs[b.Flavor.Name]), Work: work,
+			Program: b.Path, Docs: r.files(b), Work: work,
 		}
 		if b.Flavor.Tags == "" {
 			p.Service = filepath.Join(r.source, "deploy", "systemd")
@@ -76,7 +74,7 @@ func (r *release) image(context.Context) error {
 	var programs []image.Program
 	for _, b := range r.binaries {
 		if b.Platform.OS == "linux" && b.Flavor.Tags == "" {
-			programs = append(programs, image.Program{Arch: b.Platform.Arch, Path: b.Path})
+			programs = append(programs, image.Program{Arch: b.Platform.Arch, Path: b.Path, Licenses: r.legal(b)})
 		}
 	}
 	if len(programs) == 0 {
@@ -84,7 +82,7 @@ func (r *release) image(context.Context) error {
 	}
 	r.logf("write the image")
 	return image.Write(filepath.Join(r.out, "espalier_"+r.number()+"_oci.tar"), filepath.Join(r.work, "image"), programs,
-		image.Labels{Version: r.number(), Revision: r.stamp.Revision, Time: r.stamp.Time})
+		image.Labels{Name: r.imageName, Version: r.number(), Revision: r.stamp.Revision, Time: r.stamp.Time})
 }
 
 // manifests writes the files for package managers.
@@ -170,15 +168,54 @@ func (r *release) provenance(ctx context.Context) error {
 	return r.write(envelopeFile, envelope)
 }
 
-// commonFiles returns the files of all archives and packages.
-func (r *release) commonFiles() (files []archive.File, err error) {
-	for _, name := range []string{"LICENSE", "README.md"} {
-		files = append(files, archive.File{Name: name, Mode: 0o644, Path: filepath.Join(r.source, name)})
+// files returns the files of the archive and the package of a binary, but not the binary itself.
+func (r *release) files(b gobuild.Binary) []archive.File {
+	return slices.Concat(r.legal(b), r.common, r.docs[b.Flavor.Name])
+}
+
+// legal returns the licenses of a binary.
+func (r *release) legal(b gobuild.Binary) []archive.File {
+	return []archive.File{
+		{Name: "LICENSE", Mode: 0o644, Path: filepath.Join(r.source, "LICENSE")},
+		{Name: "THIRD-PARTY-LICENSES", Mode: 0o644, Data: r.licenses[b]},
 	}
+}
+
+// commonFiles returns the files of all archives and packages.
+func (r *release) commonFiles() ([]archive.File, error) {
 	// The quick start of the README uses them.
-	examples, err := archive.FromDir(filepath.Join(r.source, "examples", "crontab"), "examples/crontab")
+	files, err := archive.FromDir(filepath.Join(r.source, "examples", "crontab"), "examples/crontab")
 	if err != nil {
 		return nil, fmt.Errorf("examples: %w", err)
 	}
-	return append(files, examples...), nil
+	names := []string{"LICENSE", "README.md", changelogFile}
+	for _, f := range files {
+		names = append(names, f.Name)
+	}
+	for _, name := range names[1:3] {
+		text, err := os.ReadFile(filepath.Join(r.source, name))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, archive.File{Name: name, Mode: 0o644, Data: unlink(text, names)})
+	}
+	return files, nil
+}
+
+// link matches a link of Markdown to a file, and not to a section or URL.
+var link = regexp.MustCompile(`\[([^\]\n]*)\]\(([^):#][^):]*)\)`)
+
+// unlink replaces links to files of the source by their texts, but not links to names, or to directories
+// with them.
+func unlink(text []byte, names []string) []byte {
+	return link.ReplaceAllFunc(text, func(found []byte) []byte {
+		parts := link.FindSubmatch(found)
+		target, _, _ := strings.Cut(string(parts[2]), "#")
+		if slices.ContainsFunc(names, func(name string) bool {
+			return name == target || strings.HasPrefix(name, strings.TrimSuffix(target, "/")+"/")
+		}) {
+			return found
+		}
+		return parts[1]
+	})
 }

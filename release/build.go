@@ -19,6 +19,7 @@ import (
 	"espalier.dev/release/internal/archive"
 	"espalier.dev/release/internal/docs"
 	"espalier.dev/release/internal/gobuild"
+	"espalier.dev/release/internal/sbom"
 )
 
 // checksumsFile has the SHA-256 of all other files of a release except its own signatures.
@@ -40,6 +41,9 @@ type release struct {
 	docs map[string][]archive.File
 	// archives has the name of the archive of each binary.
 	archives map[gobuild.Binary]string
+	// contents reads what the programs consist of, and licenses has the licenses of each binary.
+	contents *sbom.Generator
+	licenses map[gobuild.Binary][]byte
 }
 
 // build builds a release. The output appears at the end, complete, or not at all.
@@ -69,6 +73,7 @@ func (p program) build(ctx context.Context, o *buildOptions) (err error) {
 		out:      filepath.Join(temporary, "out"),
 		docs:     map[string][]archive.File{},
 		archives: map[gobuild.Binary]string{},
+		licenses: map[gobuild.Binary][]byte{},
 	}
 	for _, dir := range []string{r.source, r.work, r.out} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
@@ -78,7 +83,7 @@ func (p program) build(ctx context.Context, o *buildOptions) (err error) {
 	if err := repository.Export(ctx, commit.Hash, r.source); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{r.compile, r.document, r.archive, r.sboms, r.packages,
+	for _, step := range []func(context.Context) error{r.compile, r.document, r.readLicenses, r.archive, r.sboms, r.packages,
 		r.image, r.manifests, r.deploy, r.publicKey, r.provenance, r.checksums, r.sign} {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -165,6 +170,19 @@ func (r *release) document(ctx context.Context) error {
 	return nil
 }
 
+// readLicenses reads the licenses of the modules in each binary.
+func (r *release) readLicenses(context.Context) (err error) {
+	if r.contents, err = sbom.New(); err != nil {
+		return err
+	}
+	for _, b := range r.binaries {
+		if r.licenses[b], err = r.contents.Licenses(b.Path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // archive writes an archive for each binary.
 func (r *release) archive(ctx context.Context) error {
 	var err error
@@ -173,8 +191,7 @@ func (r *release) archive(ctx context.Context) error {
 	}
 	var tasks []func() error
 	for _, b := range r.binaries {
-		files := slices.Concat(r.common, r.docs[b.Flavor.Name],
-			[]archive.File{{Name: b.Platform.Exe(), Mode: 0o755, Path: b.Path}})
+		files := append(r.files(b), archive.File{Name: b.Platform.Exe(), Mode: 0o755, Path: b.Path})
 		name := fmt.Sprintf("%s_%s_%s_%s", b.Flavor.Name, r.number(), b.Platform.OS, b.Platform.Arch)
 		write := archive.WriteTarGz
 		if b.Platform.OS == "windows" {

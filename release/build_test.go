@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"archive/zip"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -113,7 +114,7 @@ func same(t *testing.T, a, b map[string]string) {
 
 // archived lists the files of an archive of the tiny program, without the program.
 func archived() []string {
-	return []string{"LICENSE", "README.md", "completions/_espalier", "completions/espalier.bash",
+	return []string{"CHANGELOG.md", "LICENSE", "README.md", "THIRD-PARTY-LICENSES", "completions/_espalier", "completions/espalier.bash",
 		"completions/espalier.fish", "completions/espalier.ps1", "examples/crontab/crd.yaml", "man/man1/espalier.1"}
 }
 
@@ -147,10 +148,23 @@ func checkTarGz(t *testing.T, name string) {
 		if h.Mode != mode || h.Uid != 0 || h.Gid != 0 || h.Uname != "" || h.ModTime.UTC().Format(time.RFC3339) != commitTime {
 			t.Errorf("%s: mode %o, uid %d, gid %d, user %q, time %s", h.Name, h.Mode, h.Uid, h.Gid, h.Uname, h.ModTime)
 		}
-		if h.Name == "man/man1/espalier.1" {
-			page, _ := io.ReadAll(r)
-			if want := ".TH ESPALIER 1 1772600767\n"; string(page) != want { // the time of the commit
-				t.Errorf("manual page %q, expected %q", page, want)
+		text, _ := io.ReadAll(r)
+		switch h.Name {
+		case "man/man1/espalier.1":
+			if want := ".TH ESPALIER 1 1772600767\n"; string(text) != want { // the time of the commit
+				t.Errorf("manual page %q, expected %q", text, want)
+			}
+		case "README.md": // docs is not in the archive
+			if want := "# Espalier\n[examples](examples/crontab), docs, [site](https://example.com), [below](#below)\n"; string(text) != want {
+				t.Errorf("README.md is\n%s, expected\n%s", text, want)
+			}
+		case "CHANGELOG.md":
+			if want := "# Changelog\n\n## [1.2.3]\ndocs\n\n## [1.2.4]\n\n## [1.2.5]\n"; string(text) != want {
+				t.Errorf("CHANGELOG.md is\n%s, expected\n%s", text, want)
+			}
+		case "THIRD-PARTY-LICENSES":
+			if !bytes.Contains(text, []byte("\nstd go1.")) || !bytes.Contains(text, []byte("Redistribution and use")) {
+				t.Errorf("the license of the standard library is missing:\n%s", text)
 			}
 		}
 	}
@@ -276,6 +290,8 @@ func TestBuildErrors(t *testing.T) {
 			writeFile(t, filepath.Join(dir, "LICENSE"), "changed\n")
 			return nil
 		}, 2, "the working tree differs from the commit: commit, remove or ignore these files\n   M LICENSE"},
+		{"not in the changelog", func(*testing.T, string, map[string]string) []string { return []string{"--version", "v1.2.6"} }, 2,
+			`CHANGELOG.md has no section "## [1.2.6]"`},
 		{"untracked file", func(t *testing.T, dir string, _ map[string]string) []string {
 			writeFile(t, filepath.Join(dir, "new", "file"), "x\n")
 			return nil

@@ -188,7 +188,25 @@ func checkSource(ctx context.Context, source, version string) (*repo.Repository,
 	if tagged != "" && tagged != head.Hash {
 		return nil, none, usagef("the tag %s exists at %.12s, but HEAD is %.12s: check out the tag, or select another version", version, tagged, head.Hash)
 	}
+	if err := checkChangelog(filepath.Join(source, changelogFile), version); err != nil {
+		return nil, none, err
+	}
 	return r, head, nil
+}
+
+// checkChangelog checks that the changelog has a section for the version, unless that is a prerelease.
+func checkChangelog(file, version string) error {
+	if semver.Prerelease(version) != "" {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return usageError{err}
+	}
+	if heading := "## [" + strings.TrimPrefix(version, "v") + "]"; !strings.Contains("\n"+string(text), "\n"+heading) {
+		return usagef("%s has no section %q: describe the release there, for example below the heading of what was [Unreleased]", changelogFile, heading)
+	}
+	return nil
 }
 
 // sourceDate returns the time of everything in the release: SOURCE_DATE_EPOCH, or the time of the

@@ -29,7 +29,8 @@ func newRepository(t *testing.T) string {
 	for name, text := range map[string]string{
 		"go.mod":                    "module espalier.dev\n\ngo 1.26.0\n",
 		"LICENSE":                   "license\n",
-		"README.md":                 "# Espalier\n",
+		"README.md":                 "# Espalier\n[examples](examples/crontab), [docs](docs/a.md), [site](https://example.com), [below](#below)\n",
+		"CHANGELOG.md":              "# Changelog\n\n## [1.2.3]\n[docs](docs/a.md#b)\n\n## [1.2.4]\n\n## [1.2.5]\n",
 		"examples/crontab/crd.yaml": "kind: CustomResourceDefinition\n",
 		".gitignore":                "/dist/\n",
 	} {

@@ -249,6 +249,7 @@ func rejectValues(t *testing.T, c *commandLine) {
 		"replicas=3":                           "replicas: more than 1 needs an external etcd that the servers share: set etcd.servers",
 		"replicas=2,etcd.servers={http://a:1}": "replicas: more than 1 needs a CA that the servers share: set ca.secretName",
 		"replicas=2,etcd.servers={http://a:1},ca.secretName=a": "set authentication.serviceAccountKeySecretName",
+		"service.nodePort=30000":                               "service.nodePort is for other types of services: set service.type to NodePort or LoadBalancer",
 		"etcd.tls.secretName=a":                                "etcd.tls.secretName is for an external etcd: set etcd.servers",
 		"metrics.serviceMonitor.enabled=true":                  "set metrics.serviceMonitor.secretName",
 		"semantics=both":                                       "at '/semantics': value must be one of 'kep', 'kubernetes'",
@@ -449,7 +450,7 @@ func runPod(t *testing.T, c *commandLine, rendered string) {
 		equal(t, err == nil, command[2] == "espalier.kubeconfig")
 	}
 	contains(t, c.espalier(t, 2, "kubeconfig", "--data-dir", t.TempDir(), "--server", "https://a"), "has no CA: name the data directory of the server with --data-dir")
-	contains(t, c.espalier(t, 2, "kubeconfig", "--data-dir", t.TempDir()), "set the URL of the server with --server")
+	contains(t, c.espalier(t, 2, "kubeconfig", "--data-dir", t.TempDir()), "or its URL with --server")
 	contains(t, c.espalier(t, 2, "kubeconfig", "--data-dir", filepath.Join(volume, "data"), "--server", "a:6443"), `--server "a:6443" is not a URL`)
 	contains(t, c.espalier(t, 0, "kubeconfig", "--data-dir", filepath.Join(volume, "data")), "server: "+config.Host)
 }

@@ -62,6 +62,9 @@ https://{{ include "espalier.fullname" . }}.{{ .Release.Namespace }}.svc:{{ .Val
 {{- fail "replicas: more than 1 needs a key for the tokens of service accounts that the servers share: set authentication.serviceAccountKeySecretName to a Secret with tls.key" -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.service.nodePort (eq .Values.service.type "ClusterIP") -}}
+{{- fail "service.nodePort is for other types of services: set service.type to NodePort or LoadBalancer" -}}
+{{- end -}}
 {{- if and .Values.etcd.tls.secretName (not .Values.etcd.servers) -}}
 {{- fail "etcd.tls.secretName is for an external etcd: set etcd.servers" -}}
 {{- end -}}

@@ -27,13 +27,17 @@ const (
 	dataDir = "/var/lib/espalier"
 )
 
-// A Program is the program for one architecture, as Go names it.
-type Program struct{ Arch, Path string }
+// A Program is the program for one architecture, as Go names it, with the files of its licenses.
+type Program struct {
+	Arch, Path string
+	Licenses   []archive.File
+}
 
 // Labels are the values of the labels org.opencontainers.image.*.
+// Name is that of the image, without the tag.
 type Labels struct {
-	Version, Revision string
-	Time              time.Time
+	Name, Version, Revision string
+	Time                    time.Time
 }
 
 // Write writes an image with a variant for each program to a tarball of an OCI image layout. It
@@ -56,7 +60,7 @@ func Write(name, work string, programs []Program, l Labels) error {
 	}
 	if err := path.AppendIndex(index, layout.WithAnnotations(map[string]string{
 		"org.opencontainers.image.ref.name": l.Version, // the tag
-		"io.containerd.image.name":          "espalier.dev/espalier:" + l.Version,
+		"io.containerd.image.name":          l.Name + ":" + l.Version,
 	})); err != nil {
 		return err
 	}
@@ -89,8 +93,14 @@ func build(p Program, l Labels) (v1.Image, error) {
 	image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
 	image = mutate.ConfigMediaType(image, types.OCIConfigJSON)
 	// The base changes less often than the program, so it is a layer of its own.
-	for _, files := range [][]archive.File{base(), {{Name: "usr/", Mode: 0o755}, {Name: "usr/bin/", Mode: 0o755},
-		{Name: "usr/bin/espalier", Mode: 0o755, Path: p.Path}}} {
+	program := []archive.File{{Name: "usr/", Mode: 0o755}, {Name: "usr/bin/", Mode: 0o755},
+		{Name: "usr/bin/espalier", Mode: 0o755, Path: p.Path},
+		{Name: "usr/share/", Mode: 0o755}, {Name: "usr/share/doc/", Mode: 0o755}, {Name: "usr/share/doc/espalier/", Mode: 0o755}}
+	for _, f := range p.Licenses {
+		f.Name = "usr/share/doc/espalier/" + f.Name
+		program = append(program, f)
+	}
+	for _, files := range [][]archive.File{base(), program} {
 		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 			r, w := io.Pipe()
 			go func() { w.CloseWithError(archive.Tar(w, files, l.Time)) }()

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"espalier.dev/release/internal/archive"
 )
 
 func TestWrite(t *testing.T) {
@@ -21,14 +23,15 @@ func TestWrite(t *testing.T) {
 	date := time.Unix(1772600767, 0).UTC()
 	var tarballs [2][]byte
 	dir := t.TempDir()
+	licenses := []archive.File{{Name: "LICENSE", Mode: 0o644, Data: []byte("license\n")}}
 	for i := range tarballs {
 		program := filepath.Join(t.TempDir(), "program")
 		if err := os.WriteFile(program, bytes.Repeat([]byte("program "), 1<<17), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		name := filepath.Join(t.TempDir(), "image.tar")
-		err := Write(name, filepath.Join(t.TempDir(), "layout"), []Program{{"amd64", program}, {"arm64", program}},
-			Labels{Version: "1.2.3", Revision: "abc", Time: date})
+		err := Write(name, filepath.Join(t.TempDir(), "layout"), []Program{{"amd64", program, licenses}, {"arm64", program, licenses}},
+			Labels{Name: "example.com/a", Version: "1.2.3", Revision: "abc", Time: date})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +56,8 @@ func TestWrite(t *testing.T) {
 		t.Error(err)
 	}
 	m, err := top.IndexManifest()
-	if err != nil || len(m.Manifests) != 1 || m.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "1.2.3" {
+	if err != nil || len(m.Manifests) != 1 || m.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "1.2.3" ||
+		m.Manifests[0].Annotations["io.containerd.image.name"] != "example.com/a:1.2.3" {
 		t.Fatalf("index %+v, %v", m, err)
 	}
 	index, err := top.ImageIndex(m.Manifests[0].Digest)
@@ -92,6 +96,7 @@ func checkFiles(t *testing.T, r io.ReadCloser) {
 	want := map[string]file{
 		"usr/bin/espalier": {0o755, 0}, "etc/passwd": {0o644, 0}, "etc/group": {0o644, 0}, "tmp": {0o1777, 0},
 		"etc/ssl/certs/ca-certificates.crt": {0o644, 0}, "var/lib/espalier": {0o700, 65532},
+		"usr/share": {0o755, 0}, "usr/share/doc": {0o755, 0}, "usr/share/doc/espalier": {0o755, 0}, "usr/share/doc/espalier/LICENSE": {0o644, 0},
 		"usr": {0o755, 0}, "usr/bin": {0o755, 0}, "etc": {0o755, 0}, "etc/ssl": {0o755, 0}, "etc/ssl/certs": {0o755, 0},
 		"var": {0o755, 0}, "var/lib": {0o755, 0},
 	}

@@ -1,13 +1,17 @@
-// Package sbom writes software bills of materials (SBOM) of Go programs.
+// Package sbom tells what Go programs contain: software bills of materials (SBOM), and the texts of the
+// licenses of their modules.
 package sbom
 
 import (
 	"bytes"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -23,12 +27,18 @@ import (
 // license is that of the product itself.
 const license = "Apache-2.0"
 
-// Generator writes SBOMs. It is safe for concurrent use and reads the license of each module once.
+// Generator writes SBOMs and texts of licenses. It is safe for concurrent use and reads the license of each module once.
 type Generator struct {
 	root, cache string // of Go: the standard library, and the downloaded modules
 
-	mu       sync.Mutex
-	licenses map[string]*cdx.Licenses // by directory
+	mu   sync.Mutex
+	read map[string]*licenses // by directory
+}
+
+// licenses are those of a module.
+type licenses struct {
+	ids   []string // of SPDX, sorted
+	texts []string // of the files with licenses and notices, in the order of their names
 }
 
 // New returns a Generator for programs that were built with this machine's module cache.
@@ -41,7 +51,7 @@ func New() (*Generator, error) {
 	if len(lines) != 2 {
 		return nil, fmt.Errorf("go env: unexpected output %q", out)
 	}
-	return &Generator{root: lines[0], cache: lines[1], licenses: map[string]*cdx.Licenses{}}, nil
+	return &Generator{root: lines[0], cache: lines[1], read: map[string]*licenses{}}, nil
 }
 
 // Generate returns an SBOM of a program in CycloneDX JSON: its modules with their hashes and licenses,
@@ -64,8 +74,13 @@ func (g *Generator) Generate(program, version string, date time.Time) ([]byte, e
 	bom.Metadata.Component.Licenses = &cdx.Licenses{{License: &cdx.License{ID: license}}}
 	for i := range *bom.Components {
 		c := &(*bom.Components)[i]
-		if c.Licenses, err = g.licensesOf(c.Name, c.Version); err != nil {
-			return nil, fmt.Errorf("SBOM of %s: license of %s %s: %w", program, c.Name, c.Version, err)
+		found, err := g.licensesOf(c.Name, c.Version)
+		if err != nil {
+			return nil, fmt.Errorf("SBOM of %s: %w", program, err)
+		}
+		c.Licenses = &cdx.Licenses{}
+		for _, id := range found.ids {
+			*c.Licenses = append(*c.Licenses, cdx.LicenseChoice{License: &cdx.License{ID: id}})
 		}
 	}
 	slices.SortFunc(*bom.Components, func(a, b cdx.Component) int { return strings.Compare(a.BOMRef, b.BOMRef) })
@@ -77,9 +92,47 @@ func (g *Generator) Generate(program, version string, date time.Time) ([]byte, e
 	return b.Bytes(), nil
 }
 
-func (g *Generator) licensesOf(path, version string) (*cdx.Licenses, error) {
+// Licenses returns the texts of the licenses and notices of all modules of a program, and of the
+// standard library. Modules with the same text share it.
+func (g *Generator) Licenses(program string) ([]byte, error) {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return nil, fmt.Errorf("modules of %s: %w", program, err)
+	}
+	modules := []*debug.Module{{Path: standardLibrary, Version: info.GoVersion}}
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		modules = append(modules, m)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "The program contains the following modules. Their licenses follow the names.\n")
+	var order []string
+	users := map[string][]string{}
+	for _, m := range modules {
+		found, err := g.licensesOf(m.Path, m.Version)
+		if err != nil {
+			return nil, fmt.Errorf("licenses of %s: %w", program, err)
+		}
+		text := strings.Join(found.texts, "\n")
+		if users[text] == nil {
+			order = append(order, text)
+		}
+		users[text] = append(users[text], m.Path+" "+m.Version+" ("+strings.Join(found.ids, ", ")+")")
+	}
+	for _, text := range order {
+		fmt.Fprintf(&b, "\n%s\n%s\n\n%s", strings.Repeat("=", 80), strings.Join(users[text], "\n"), text)
+	}
+	return b.Bytes(), nil
+}
+
+// standardLibrary is its name in SBOMs.
+const standardLibrary = "std"
+
+func (g *Generator) licensesOf(path, version string) (*licenses, error) {
 	dir := g.root
-	if path != "std" {
+	if path != standardLibrary {
 		p, err := module.EscapePath(path)
 		if err != nil {
 			return nil, err
@@ -92,48 +145,47 @@ func (g *Generator) licensesOf(path, version string) (*cdx.Licenses, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if found, ok := g.licenses[dir]; ok {
+	if found := g.read[dir]; found != nil {
 		return found, nil
 	}
-	found, err := detect(dir)
+	found, err := readLicenses(dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("license of %s %s: %w", path, version, err)
 	}
-	g.licenses[dir] = found
+	g.read[dir] = found
 	return found, nil
 }
 
-// detect returns the licenses in the files of a directory that have one, in the order of their SPDX
-// identifiers. A file must consist of the license but for a quarter, which leaves space for the names
-// of authors and for licenses that no list has.
-func detect(dir string) (*cdx.Licenses, error) {
+// readLicenses reads the licenses in the files of a directory. A file with a license must consist of
+// it but for a quarter, which leaves space for the names of authors, and for licenses that no list has.
+func readLicenses(dir string) (*licenses, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	var ids []string
+	found := &licenses{}
 	for _, entry := range entries {
-		name := strings.ToUpper(strings.TrimSuffix(strings.TrimSuffix(entry.Name(), ".md"), ".txt"))
-		if !entry.Type().IsRegular() || !strings.HasPrefix(name, "LICENSE") && !strings.HasPrefix(name, "LICENCE") && name != "COPYING" {
+		if !entry.Type().IsRegular() || !licenseFile.MatchString(entry.Name()) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
 		if err != nil {
 			return nil, err
 		}
+		found.texts = append(found.texts, strings.TrimRight(string(text), "\n")+"\n")
 		if coverage := licensecheck.Scan(text); coverage.Percent >= 75 {
 			for _, match := range coverage.Match {
-				ids = append(ids, match.ID)
+				found.ids = append(found.ids, match.ID)
 			}
 		}
 	}
-	slices.Sort(ids)
-	var found cdx.Licenses
-	for _, id := range slices.Compact(ids) {
-		found = append(found, cdx.LicenseChoice{License: &cdx.License{ID: id}})
-	}
-	if len(found) == 0 {
+	slices.Sort(found.ids)
+	if found.ids = slices.Compact(found.ids); len(found.ids) == 0 {
 		return nil, errors.New("none found in " + dir)
 	}
-	return &found, nil
+	return found, nil
 }
+
+// licenseFile matches the names of files with licenses and notices, such as LICENSE, LICENSE-MIT.txt
+// and NOTICE, but not license.go.
+var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice)([-.][^.]*)?(\.(md|txt))?$`)

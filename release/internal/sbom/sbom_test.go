@@ -56,6 +56,19 @@ func TestLicenses(t *testing.T) {
 			t.Errorf("%s: license %q, expected %q", name, got[name], want)
 		}
 	}
+	notices, err := g.Licenses(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"\ngithub.com/google/go-containerregistry v", " (Apache-2.0)\n", "\ngolang.org/x/sync v", " (BSD-3-Clause)\n\nCopyright 2009 The Go Authors.",
+		"TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION", "\nstd go1.",
+	} {
+		if !strings.Contains(string(notices), want) {
+			t.Errorf("the licenses lack %q", want)
+		}
+	}
+	g.read = map[string]*licenses{}
 	g.cache, g.root = t.TempDir(), t.TempDir()
 	if _, err := g.Generate(file, "v1.2.3", time.Unix(0, 0)); err == nil || !strings.Contains(err.Error(), "license of ") {
 		t.Errorf("without the module cache: error %v, expected one that names the module", err)
