@@ -19,7 +19,7 @@ func checkOwner(dir string, user int) error {
 		path := filepath.Join(dir, name)
 		info, err := os.Lstat(path)
 		if err != nil {
-			continue // reported by whoever needs it
+			continue // reported by the code that needs it
 		}
 		if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != user {
 			return fmt.Errorf("%s belongs to the user with ID %d, but the server runs as the user with ID %d: run it as the owner, or change the owner with chown -R %d %s",
