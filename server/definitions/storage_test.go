@@ -76,7 +76,7 @@ func TestWriteCondition(t *testing.T) {
 	}
 }
 
-// TestRefresh checks that whoever asks for a CRD waits until the catalog has it, and that one that
+// TestRefresh checks that a caller that asks for a CRD waits until the catalog has it, and that one that
 // cannot be read is not one that does not exist.
 func TestRefresh(t *testing.T) {
 	t.Parallel()

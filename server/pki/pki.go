@@ -393,6 +393,9 @@ func (s *signer) parse() error {
 	if block == nil {
 		return fmt.Errorf("%s is not PEM", s.CertFile)
 	}
+	if block.Type != "CERTIFICATE" {
+		return fmt.Errorf("%s has no certificate: it begins with %s", s.CertFile, block.Type)
+	}
 	var err error
 	if s.cert, err = x509.ParseCertificate(block.Bytes); err != nil {
 		return fmt.Errorf("%s: %w", s.CertFile, err)

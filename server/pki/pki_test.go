@@ -428,6 +428,10 @@ func TestSharedCA(t *testing.T) {
 	if _, err := Ensure(first); err == nil || !strings.Contains(err.Error(), "is not a CA certificate") {
 		t.Errorf("got %v", err)
 	}
+	first.CACertFile = a.Serving.KeyFile
+	if _, err := Ensure(first); err == nil || !strings.Contains(err.Error(), "has no certificate: it begins with PRIVATE KEY") {
+		t.Errorf("got %v", err)
+	}
 	if _, err := ReadCA(Config{Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "has no CA") {
 		t.Errorf("got %v", err)
 	}
