@@ -92,8 +92,8 @@ func (d *Definitions) deleteObjects(ctx context.Context, c *api.CustomResourceDe
 		return nil // its objects would be the CRDs
 	}
 	left, first, err := d.config.Fences.Sweep(ctx, runtimeschema.GroupResource{Group: c.Spec.Group, Resource: c.Spec.Names.Plural}, c.UID)
-	if err == nil && left > 0 {
-		err = fmt.Errorf("%w: %d left, the first is %s", errRemaining, left, first)
+	if left > 0 {
+		return fmt.Errorf("%w: %d left, the first is %s", errRemaining, left, first)
 	}
 	return err
 }

@@ -69,9 +69,9 @@ type subresource struct {
 
 func (s *subresource) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	out, created, err := s.Patcher.Update(ctx, name, s.definitions.ifReadable(info), create, update, force, o)
+	out, _, err := s.Patcher.Update(ctx, name, s.definitions.ifReadable(info), create, update, force, o)
 	s.definitions.settle(ctx, out)
-	return out, created, err
+	return out, false, err
 }
 
 // Delete marks a CRD for deletion. It is removed after its objects.

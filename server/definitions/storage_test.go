@@ -205,6 +205,9 @@ func TestReconcile(t *testing.T) {
 
 	// Fences that are missing at the start are created.
 	stop()
+	if !u.fenced["g"] || !u.fenced["v"] || u.fenced["u"] {
+		t.Errorf("fences %v", u.fenced)
+	}
 	if _, err := client.Delete(t.Context(), keys.Root("/registry/").Fences(), clientv3.WithPrefix()); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +217,7 @@ func TestReconcile(t *testing.T) {
 	})))
 	u.put("bads.example.com", `{`)
 	next := newUnit(t, client, nil)
-	next.run()
+	stop = next.run()
 	if next.fence("v") != "Active" || next.fence("g") != "Active" || next.fence("o") == "Active" {
 		t.Errorf("fences %q, %q, %q", next.fence("v"), next.fence("g"), next.fence("o"))
 	}
@@ -228,6 +231,10 @@ func TestReconcile(t *testing.T) {
 		t.Fatal(err)
 	}
 	next.eventually("it is gone", func() bool { return next.Refresh(t.Context(), "bads.example.com") == nil })
+	stop()
+	if !next.fenced["v"] || !next.fenced["g"] {
+		t.Errorf("fences %v", next.fenced)
+	}
 }
 
 // TestNoCompliance checks that a CRD that is being deleted, or whose condition is not known, gets none.
@@ -351,6 +358,13 @@ func TestDeletionSteps(t *testing.T) {
 	}
 	if err := s.release(t.Context(), widgets, "u"); !apierrors.IsNotFound(err) {
 		t.Errorf("it is deleted twice: %v", err)
+	}
+	// The cleanup of a CRD that is gone ends.
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	u.cleanUp(ctx, c)
+	if u.cleanups.Wait(); ctx.Err() != nil {
+		t.Error("the cleanup of a CRD that is gone goes on")
 	}
 	// The objects of the CRD of CRDs would be all CRDs.
 	if err := u.deleteObjects(t.Context(), put(Name, true)); err != nil || u.stored(Name) == nil {

@@ -56,7 +56,7 @@ func (o *objects) OptimisticPut(ctx context.Context, key string, value []byte, e
 			Else(otherwise...).
 			Commit()
 		if err != nil {
-			return resp, err
+			return kubernetes.PutResponse{}, err
 		}
 		resp.Succeeded, resp.Revision = txn.Succeeded, txn.Header.Revision
 		if txn.Succeeded {
@@ -69,14 +69,14 @@ func (o *objects) OptimisticPut(ctx context.Context, key string, value []byte, e
 			if expectedRevision == 0 {
 				verb = "create"
 			}
-			return resp, apierrors.NewGenericServerResponse(http.StatusNotFound, verb, o.resource, name, "", 0, true)
+			return kubernetes.PutResponse{}, apierrors.NewGenericServerResponse(http.StatusNotFound, verb, o.resource, name, "", 0, true)
 		case expectedRevision == 0 && string(found.Value) != active:
-			return resp, apierrors.NewForbidden(o.resource, name, ErrTerminating)
+			return kubernetes.PutResponse{}, apierrors.NewForbidden(o.resource, name, ErrTerminating)
 		}
 		again := false
 		if namespace != nil {
 			if again, err = namespace.rejected(first(txn.Responses[2]), o.resource, name); err != nil {
-				return resp, err
+				return kubernetes.PutResponse{}, err
 			}
 		}
 		if resp.KV = first(txn.Responses[1]); resp.KV != nil || !again {
@@ -139,7 +139,7 @@ func (d *definitions) OptimisticPut(ctx context.Context, key string, value []byt
 		Else(otherwise...).
 		Commit()
 	if err != nil {
-		return resp, err
+		return kubernetes.PutResponse{}, err
 	}
 	resp.Succeeded, resp.Revision = txn.Succeeded, txn.Header.Revision
 	if !txn.Succeeded && opts.GetOnFailure {
@@ -153,13 +153,11 @@ func (d *definitions) OptimisticDelete(ctx context.Context, key string, expected
 	opts kubernetes.DeleteOptions) (resp kubernetes.DeleteResponse, err error) {
 	current, err := d.Get(ctx, key, kubernetes.GetOptions{})
 	if err != nil {
-		return resp, err
+		return kubernetes.DeleteResponse{}, err
 	}
-	if current.KV == nil || current.KV.ModRevision != expectedRevision {
-		return d.Interface.OptimisticDelete(ctx, key, expectedRevision, opts) // it fails
-	}
+	// If the CRD is gone or has changed, the transaction fails.
 	deletions := []clientv3.Op{clientv3.OpDelete(key)}
-	if m, err := d.fences.metadata(ctx, key, current.KV.Value); err == nil {
+	if m, err := d.fences.metadata(ctx, key, current.KV.GetValue()); err == nil {
 		deletions = append(deletions, clientv3.OpDelete(d.fences.key(m.UID)))
 	}
 	var otherwise []clientv3.Op
@@ -172,7 +170,7 @@ func (d *definitions) OptimisticDelete(ctx context.Context, key string, expected
 		Else(otherwise...).
 		Commit()
 	if err != nil {
-		return resp, err
+		return kubernetes.DeleteResponse{}, err
 	}
 	resp.Succeeded, resp.Revision = txn.Succeeded, txn.Header.Revision
 	if !txn.Succeeded && opts.GetOnFailure {

@@ -49,7 +49,7 @@ func (n *namespaces) OptimisticPut(ctx context.Context, key string, value []byte
 	opts kubernetes.PutOptions) (resp kubernetes.PutResponse, err error) {
 	ns, err := n.fences.namespace(ctx, key, value)
 	if err != nil {
-		return resp, fmt.Errorf("write the namespace %s: %w", keys.Name(key), err)
+		return kubernetes.PutResponse{}, fmt.Errorf("write the namespace %s: %w", keys.Name(key), err)
 	}
 	txn, err := n.fences.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision)).
@@ -58,7 +58,7 @@ func (n *namespaces) OptimisticPut(ctx context.Context, key string, value []byte
 		Else(clientv3.OpGet(key)).
 		Commit()
 	if err != nil {
-		return resp, err
+		return kubernetes.PutResponse{}, err
 	}
 	resp.Succeeded, resp.Revision = txn.Succeeded, txn.Header.Revision
 	if !txn.Succeeded {
@@ -76,7 +76,7 @@ func (n *namespaces) OptimisticDelete(ctx context.Context, key string, expectedR
 		Else(clientv3.OpGet(key)).
 		Commit()
 	if err != nil {
-		return resp, err
+		return kubernetes.DeleteResponse{}, err
 	}
 	resp.Succeeded, resp.Revision = txn.Succeeded, txn.Header.Revision
 	if !txn.Succeeded {
@@ -198,9 +198,6 @@ func (c *contents) OptimisticPut(ctx context.Context, key string, value []byte, 
 	opts kubernetes.PutOptions) (kubernetes.PutResponse, error) {
 	lock, _ := ctx.Value(lockKey{}).(*Lock)
 	held := lock != nil && lock.Held
-	if expectedRevision != 0 && !held {
-		return c.Interface.OptimisticPut(ctx, key, value, expectedRevision, opts)
-	}
 	if held {
 		leave, err := lock.Enter(ctx)
 		if err != nil {
@@ -233,14 +230,14 @@ func (c *contents) OptimisticPut(ctx context.Context, key string, value []byte, 
 		again := false
 		if expectedRevision == 0 {
 			if again, err = n.rejected(first(txn.Responses[1]), c.resource, keys.Name(key)); err != nil {
-				return resp, err
+				return kubernetes.PutResponse{}, err
 			}
 		}
 		resp.KV = first(txn.Responses[0])
 		if held && resp.KV.GetModRevision() == expectedRevision {
 			if l := first(txn.Responses[2]); l.GetModRevision() > lock.Revision {
 				if lock.Revision, err = lock.Renew(ctx); err != nil {
-					return resp, err
+					return kubernetes.PutResponse{}, err
 				}
 				continue
 			}

@@ -54,7 +54,7 @@ func (m *merger) values(t *typ, live, config any) (any, bool) {
 		if before >= aScalar && old == nil || after >= aScalar && new == nil {
 			return m.leave()
 		}
-		if len(old) > 0 || len(new) > 0 {
+		if len(old) > 0 {
 			return m.maps(t.fields, live, old, new)
 		}
 	case f == aList && t.items != nil && !t.items.atomic:
@@ -77,6 +77,7 @@ func (m *merger) values(t *typ, live, config any) (any, bool) {
 	return config, same
 }
 
+// maps merges the fields of two maps, of which the first is not empty.
 func (m *merger) maps(t *typMap, live any, old, new map[string]any) (any, bool) {
 	for name, was := range old {
 		if _, ok := new[name]; !ok {
@@ -98,16 +99,13 @@ func (m *merger) maps(t *typMap, live any, old, new map[string]any) (any, bool) 
 			m.check(f, value)
 		}
 		same = same && equal
-		if len(old) == 0 || equal && identical(was, is) {
+		if equal && identical(was, is) {
 			continue
 		}
 		if sameMemory(out, old) {
 			out = maps.Clone(old)
 		}
 		out[name] = is
-	}
-	if len(old) == 0 {
-		return new, false
 	}
 	return out, same
 }

@@ -139,6 +139,10 @@ func TestCheckPatch(t *testing.T) {
 	container := func(n int) string {
 		return `{"spec":{"containers":[` + strings.TrimSuffix(strings.Repeat(`{"name":"a"},`, n), ",") + `]}}`
 	}
+	ports := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{}, {Ports: make([]corev1.ContainerPort, 2000)}}}}
+	port := func(n int) string {
+		return `{"spec":{"containers":[{"name":"a","ports":[` + strings.TrimSuffix(strings.Repeat(`{"containerPort":1},`, n), ",") + `]}]}}`
+	}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: make([]corev1.Container, 2000), InitContainers: []corev1.Container{{Command: make([]string, 9000)}}}}
 	const most = 4000 // the square root of maxListComparisons
 	for _, test := range []struct {
@@ -156,6 +160,9 @@ func TestCheckPatch(t *testing.T) {
 		{"the longest lists", types.StrategicMergePatchType, container(most - 2000), pod, false},
 		{"too long lists", types.StrategicMergePatchType, container(most - 2000 + 1), pod, true},
 		{"an order", types.StrategicMergePatchType, strings.Replace(container(most-2000+1), `"containers"`, `"$setElementOrder/containers"`, 1), pod, true},
+		{"another name", types.StrategicMergePatchType, strings.Replace(container(most-2000+1), `"containers"`, `"example.com/containers"`, 1), pod, false},
+		{"lists in lists", types.StrategicMergePatchType, port(most - 2000 - 1), ports, false},
+		{"too long lists in lists", types.StrategicMergePatchType, port(most - 2000 + 1), ports, true},
 		{"lists that are replaced", types.StrategicMergePatchType, `{"spec":{"initContainers":[{"command":["a"]}]}}`, pod, false},
 		{"no strategic patch", types.StrategicMergePatchType, container(most), nil, false},
 		{"broken", types.StrategicMergePatchType, container(most)[1:], pod, false},

@@ -160,15 +160,15 @@ func (e *listText) frame(obj runtime.Object) (head, tail string, ok bool) {
 			return "", "", false
 		}
 		slice := reflect.ValueOf(items).Elem()
-		if slice.Kind() != reflect.Slice || !reflect.PointerTo(slice.Type().Elem()).Implements(reflect.TypeFor[runtime.Object]()) {
+		if !reflect.PointerTo(slice.Type().Elem()).Implements(reflect.TypeFor[runtime.Object]()) {
 			return "", "", false
 		}
-		slice.Set(reflect.MakeSlice(slice.Type(), 0, 0))
+		slice.SetLen(0)
 	}
 	var b bytes.Buffer
 	if err := e.Serializer.Encode(empty, &b); err != nil {
 		return "", "", false
 	}
-	before, after, ok := bytes.Cut(b.Bytes(), []byte(e.empty))
-	return string(before), string(after), ok && len(before) > 0
+	before, after, ok := bytes.Cut(b.Bytes(), []byte(e.empty)) // which begins with a new line
+	return string(before), string(after), ok
 }

@@ -80,17 +80,10 @@ func (s *Scale) Get(ctx context.Context, name string, o *metav1.GetOptions) (run
 	return scale, nil
 }
 
-// Update changes the number of replicas.
-func (s *Scale) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+// Update changes the number of replicas. An update creates no object of a kind that has a Scale.
+func (s *Scale) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	obj, _, err := s.Store.Update(ctx, name, &scaleUpdate{info, s},
-		func(ctx context.Context, obj runtime.Object) error {
-			scale, _, err := s.Scale(obj)
-			if err != nil {
-				return err
-			}
-			return create(ctx, scale)
-		},
+	obj, _, err := s.Store.Update(ctx, name, &scaleUpdate{info, s}, rest.ValidateAllObjectFunc,
 		func(ctx context.Context, obj, old runtime.Object) error {
 			scale, _, err := s.Scale(obj)
 			if err != nil {

@@ -1,0 +1,121 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+)
+
+// TestAdoptNamespacesFails checks that the start fails if a fence cannot be written or removed.
+func TestAdoptNamespacesFails(t *testing.T) {
+	t.Parallel()
+	const namespace = `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}`
+	for name, key := range map[string]func(f *Fences) string{
+		"without a fence":     func(f *Fences) string { return f.root.Namespaces().Key("", "a") },
+		"without a namespace": func(f *Fences) string { return f.namespaceFence("a") },
+	} {
+		f, client := newFences(t)
+		if _, err := client.KV.Put(t.Context(), key(f), namespace); err != nil {
+			t.Fatal(err)
+		}
+		f.client.KV = failing{f.client.KV}
+		if err := f.AdoptNamespaces(t.Context()); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "namespace a") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestSweepFails checks that objects that could not be deleted are errors, and that nothing is
+// reported as gone if objects cannot be listed.
+func TestSweepFails(t *testing.T) {
+	t.Parallel()
+	f, client := newFences(t)
+	for key, value := range map[string]string{f.key("1"): terminating, "/registry/example.com/things/a": `{}`, "/registry/example.com/things/b": `{}`} {
+		if _, err := client.KV.Put(t.Context(), key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	working := f.client.KV
+	f.client.KV = failing{working}
+	left, name, err := f.Sweep(t.Context(), things, "1")
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "could not issue all deletes: 2 objects, the first is ") || left != 0 || name != "" {
+		t.Error(left, name, err)
+	}
+	f.client.KV = unlisted{working, 0}
+	if left, name, err := f.Sweep(t.Context(), things, "1"); !errors.Is(err, context.Canceled) || left != 0 || name != "" {
+		t.Error(left, name, err)
+	}
+	f.client.KV = &once{unlisted{working, 1}}
+	if left, name, err := f.Sweep(t.Context(), things, "1"); !errors.Is(err, context.Canceled) || left != 0 || name != "" {
+		t.Error(left, name, err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	f.client.KV = working
+	if _, _, err := f.Sweep(ended, things, "1"); err == nil {
+		t.Error("swept after the end")
+	}
+}
+
+// unlisted is an etcd in which reads fail after some.
+type unlisted struct {
+	clientv3.KV
+	reads int
+}
+
+func (u unlisted) Get(context.Context, string, ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	return nil, context.Canceled
+}
+
+// once is an etcd in which all reads but the first fail.
+type once struct{ unlisted }
+
+func (o *once) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if o.reads--; o.reads < 0 {
+		return nil, context.Canceled
+	}
+	return o.KV.Get(ctx, key, opts...)
+}
+
+// TestUnencrypted checks that values that cannot be encrypted or decrypted are not written.
+func TestUnencrypted(t *testing.T) {
+	t.Parallel()
+	f, client := newFences(t)
+	broken := errors.New("broken")
+	for key, value := range map[string]string{f.key("1"): terminating, "/registry/example.com/things/a": `{"metadata":{"finalizers":["a/b"]}}`} {
+		if _, err := client.KV.Put(t.Context(), key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := value(t, client, "/registry/example.com/things/a")
+	for _, transformer := range []transform{{from: broken}, {to: broken}} {
+		f.transformer = transformer
+		if _, _, err := f.Sweep(t.Context(), things, "1"); !errors.Is(err, broken) || !strings.Contains(err.Error(), "a: ") || value(t, client, "/registry/example.com/things/a") != before {
+			t.Errorf("%v: %v", transformer, err)
+		}
+	}
+	f.transformer = transform{from: broken}
+	d := &definitions{Interface: client, kv: client.KV, fences: f}
+	if resp, err := d.OptimisticPut(t.Context(), crdKey, crd("1", false), 0, kubernetes.PutOptions{}); !errors.Is(err, broken) || resp.Succeeded || value(t, client, crdKey) != "" {
+		t.Error(resp, err)
+	}
+	n := &namespaces{Interface: client, fences: f}
+	if resp, err := n.OptimisticPut(t.Context(), f.root.Namespaces().Key("", "a"), []byte(`{}`), 0, kubernetes.PutOptions{}); !errors.Is(err, broken) || resp.Succeeded {
+		t.Error(resp, err)
+	}
+}
+
+// transform is a transformer that may fail.
+type transform struct{ from, to error }
+
+func (f transform) FromStorage(_ context.Context, _ string, data []byte) ([]byte, bool, error) {
+	return data, false, f.from
+}
+
+func (f transform) ToStorage(_ context.Context, _ string, value []byte) ([]byte, error) {
+	return value, f.to
+}

@@ -1,0 +1,267 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	apistorage "k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/names"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/cache"
+
+	"espalier.dev/crd"
+	"espalier.dev/server/backend"
+	"espalier.dev/server/etcd/etcdtest"
+	"espalier.dev/server/fields"
+	"espalier.dev/store"
+)
+
+// configMaps is the strategy of config maps.
+type configMaps struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+}
+
+func (configMaps) NamespaceScoped() bool                                                 { return true }
+func (configMaps) PrepareForCreate(context.Context, runtime.Object)                      {}
+func (configMaps) Validate(context.Context, runtime.Object) field.ErrorList              { return nil }
+func (configMaps) WarningsOnCreate(context.Context, runtime.Object) []string             { return nil }
+func (configMaps) Canonicalize(runtime.Object)                                           {}
+func (configMaps) AllowCreateOnUpdate(context.Context) bool                              { return false }
+func (configMaps) PrepareForUpdate(context.Context, runtime.Object, runtime.Object)      {}
+func (configMaps) AllowUnconditionalUpdate(context.Context) bool                         { return true }
+func (configMaps) WarningsOnUpdate(_ context.Context, _, _ runtime.Object) []string      { return nil }
+func (configMaps) ValidateUpdate(_ context.Context, _, _ runtime.Object) field.ErrorList { return nil }
+
+// newConfigMaps returns a store of config maps in an etcd.
+func newConfigMaps(t *testing.T) (*registry.Store, context.Context) {
+	t.Helper()
+	st, err := store.Open(store.Config{Client: etcdtest.Start(t), Prefix: "/registry/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(st.Close)
+	<-st.Loaded()
+	strategy := configMaps{scheme.Scheme, names.SimpleNameGenerator}
+	s := &registry.Store{
+		NewFunc: func() runtime.Object { return &corev1.ConfigMap{} }, NewListFunc: func() runtime.Object { return &corev1.ConfigMapList{} },
+		DefaultQualifiedResource: corev1.Resource("configmaps"), SingularQualifiedResource: corev1.Resource("configmap"),
+		CreateStrategy: strategy, UpdateStrategy: strategy, DeleteStrategy: strategy, TableConvertor: rest.NewDefaultTableConvertor(corev1.Resource("configmaps")),
+	}
+	c := storagebackend.NewDefaultConfig("/registry", scheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion))
+	if err := s.CompleteWithOptions(&generic.StoreOptions{RESTOptions: generic.RESTOptions{StorageConfig: c.ForResource(corev1.Resource("configmaps")), ResourcePrefix: "configmaps",
+		Decorator: func(c *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error), newFunc, _ func() runtime.Object,
+			_ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers) (apistorage.Interface, factory.DestroyFunc, error) {
+			return backend.New(st, nil).New(backend.Config{Resource: c.GroupResource, Codec: c.Codec, Prefix: prefix, New: newFunc}), func() {}, nil
+		}}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx := apirequest.WithNamespace(t.Context(), "n")
+	for name, labels := range map[string]map[string]string{"a": {"replicas": "xx"}, "none": nil, "broken": {"broken": "x"}} {
+		if _, err := s.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", Labels: labels}}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, ctx
+}
+
+// TestScale reads and changes the Scale of stored objects.
+func TestScale(t *testing.T) {
+	t.Parallel()
+	s, ctx := newConfigMaps(t)
+	e := &Scale{Scaler: replicas{}, Store: s, Version: corev1.SchemeGroupVersion, Owned: managedfields.ResourcePathMappings{}}
+	if _, ok := e.New().(*autoscalingv1.Scale); !ok {
+		t.Errorf("new: %T", e.New())
+	}
+	obj, err := e.Get(ctx, "a", &metav1.GetOptions{})
+	if scale, ok := obj.(*autoscalingv1.Scale); err != nil || !ok || scale.Name != "a" || scale.Spec.Replicas != 2 || scale.ResourceVersion == "" {
+		t.Errorf("got %v, %v", obj, err)
+	}
+	for name, is := range map[string]func(error) bool{
+		"other": apierrors.IsNotFound, "none": func(err error) bool { return errors.Is(err, errNothing) }, "broken": func(err error) bool { return errors.Is(err, errNothing) },
+	} {
+		if obj, err := e.Get(ctx, name, &metav1.GetOptions{}); !is(err) || obj != nil {
+			t.Errorf("%s: got %v, %v", name, obj, err)
+		}
+	}
+
+	to := func(n int32) rest.UpdatedObjectInfo {
+		return rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+			scale := old.DeepCopyObject().(*autoscalingv1.Scale)
+			scale.Spec.Replicas = n
+			return scale, nil
+		})
+	}
+	denied := errors.New("denied")
+	var seen string
+	validate := func(err error) rest.ValidateObjectUpdateFunc {
+		return func(_ context.Context, obj, old runtime.Object) error {
+			seen = fmt.Sprint(old.(*autoscalingv1.Scale).Spec.Replicas, " to ", obj.(*autoscalingv1.Scale).Spec.Replicas)
+			return err
+		}
+	}
+	obj, created, err := e.Update(ctx, "a", to(3), rest.ValidateAllObjectFunc, validate(nil), true, &metav1.UpdateOptions{})
+	if scale, ok := obj.(*autoscalingv1.Scale); err != nil || created || !ok || scale.Spec.Replicas != 3 || seen != "2 to 3" {
+		t.Errorf("got %v, %v, %v; admission has seen %s", obj, created, err, seen)
+	}
+	for name, is := range map[string]func(error) bool{
+		"a": func(err error) bool { return errors.Is(err, denied) }, "other": apierrors.IsNotFound, "broken": func(err error) bool { return errors.Is(err, errNothing) },
+	} {
+		if obj, created, err := e.Update(ctx, name, to(4), rest.ValidateAllObjectFunc, validate(denied), true, &metav1.UpdateOptions{}); !is(err) || obj != nil || created {
+			t.Errorf("%s: got %v, %v, %v", name, obj, created, err)
+		}
+	}
+	if obj, err := e.Get(ctx, "a", &metav1.GetOptions{}); err != nil || obj.(*autoscalingv1.Scale).Spec.Replicas != 3 {
+		t.Errorf("got %v, %v", obj, err)
+	}
+}
+
+// TestObject reads and changes objects through a subresource, which creates none.
+func TestObject(t *testing.T) {
+	t.Parallel()
+	s, ctx := newConfigMaps(t)
+	o := &Object{s}
+	if _, ok := o.New().(*corev1.ConfigMap); !ok {
+		t.Errorf("new: %T", o.New())
+	}
+	if obj, err := o.Get(ctx, "a", &metav1.GetOptions{}); err != nil || obj.(*corev1.ConfigMap).Labels["replicas"] != "xx" {
+		t.Errorf("got %v, %v", obj, err)
+	}
+	changed := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+		m := old.DeepCopyObject().(*corev1.ConfigMap)
+		m.Data = map[string]string{"k": "v"}
+		return m, nil
+	})
+	if obj, created, err := o.Update(ctx, "a", changed, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, true, &metav1.UpdateOptions{}); err != nil || created || obj.(*corev1.ConfigMap).Data["k"] != "v" {
+		t.Errorf("got %v, %v, %v", obj, created, err)
+	}
+	if obj, created, err := o.Update(ctx, "other", changed, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, true, &metav1.UpdateOptions{}); !apierrors.IsNotFound(err) || created {
+		t.Errorf("got %v, %v, %v", obj, created, err)
+	}
+}
+
+// refusing is a storage whose updates fail, and that deletes corrupt objects.
+type refusing struct {
+	rest.StandardStorage
+	err error
+}
+
+func (r refusing) Update(context.Context, string, rest.UpdatedObjectInfo, rest.ValidateObjectFunc, rest.ValidateObjectUpdateFunc, bool, *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return &corev1.Pod{}, true, r.err
+}
+
+func (r refusing) GetCorruptObjDeleter() rest.GracefulDeleter { return r }
+
+// TestWorkStorage checks what the storage of requests passes on.
+func TestWorkStorage(t *testing.T) {
+	t.Parallel()
+	plain := errors.New("plain")
+	tooMany := errTooMany(t)
+	for name, test := range map[string]struct {
+		err error
+		is  func(error) bool
+	}{
+		"none": {nil, func(err error) bool { return err == nil }},
+		"plain": {plain, func(err error) bool {
+			return errors.Is(err, plain) && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown
+		}},
+		"too many": {tooMany, func(err error) bool { return apierrors.ReasonForError(err) != metav1.StatusReasonUnknown }},
+	} {
+		w := workStorage{StandardStorage: refusing{err: test.err}}
+		obj, created, err := w.Update(t.Context(), "a", nil, nil, nil, false, nil)
+		if !test.is(err) || !created || obj == nil {
+			t.Errorf("%s: got %v, %v, %v", name, obj, created, err)
+		}
+	}
+	if (workStorage{StandardStorage: refusing{}}).GetCorruptObjDeleter() == nil || (workStorage{StandardStorage: &registry.Store{}}).GetCorruptObjDeleter() != nil {
+		t.Error("what deletes corrupt objects is not passed on")
+	}
+}
+
+// errTooMany returns the error of an object whose fields take too long to track.
+func errTooMany(t *testing.T) error {
+	t.Helper()
+	err := errors.New("data has 9 entries, too many to track their field managers")
+	if !fields.IsTooManyItems(err) {
+		t.Fatal(err)
+	}
+	return err
+}
+
+// TestManyItems checks that metadata with many valid items is accepted, for trees and structs.
+func TestManyItems(t *testing.T) {
+	t.Parallel()
+	gk := runtimeschema.GroupKind{Kind: "ConfigMap"}
+	// As many errors as are reported are left to the store, which has others too.
+	for invalid, fails := range map[int]bool{0: false, crd.MaxErrors: false, crd.MaxErrors + 1: true} {
+		labels := map[string]string{}
+		for i := range crd.MaxErrors + 1 {
+			labels[fmt.Sprintf("l%05d", i)] = "a"
+		}
+		for i := range invalid {
+			labels[fmt.Sprintf("not a label %05d", i)] = "a"
+		}
+		obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: labels}}
+		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, obj := range []runtime.Object{obj, &unstructured.Unstructured{Object: tree}} {
+			if err := CheckMetadata(gk, obj); (err != nil) != fails {
+				t.Errorf("%d errors of %T: %v", invalid, obj, err)
+			}
+		}
+	}
+}
+
+// limited is a writer that fails after some writes.
+type limited struct {
+	bytes.Buffer
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.left--; l.left < 0 {
+		return 0, errNothing
+	}
+	return l.Buffer.Write(p)
+}
+
+// TestListTextWriterFails checks that a list is not complete if one of its parts cannot be written.
+func TestListTextWriterFails(t *testing.T) {
+	t.Parallel()
+	list := lists()["maps"]
+	for _, info := range StreamLists(scheme.Codecs.SupportedMediaTypes())[:2] {
+		s := info.Serializer
+		if info.PrettySerializer != nil {
+			s = info.PrettySerializer
+		}
+		whole := &limited{left: 1 << 20}
+		if err := s.Encode(list, whole); err != nil {
+			t.Fatal(err)
+		}
+		for n := range (1 << 20) - whole.left {
+			if err := s.Encode(list, &limited{left: n}); !errors.Is(err, errNothing) {
+				t.Errorf("%s: after %d writes: %v", info.MediaType, n, err)
+			}
+		}
+	}
+}
