@@ -96,3 +96,62 @@ func ExampleServer_AddUser() {
 		}
 	}
 }
+
+// The answer of a create is lost: the client gets an error, but the object is stored. A test
+// uses Inject, which removes the rules when the test ends.
+func ExampleServer_InjectFaults() {
+	server, err := espaliertest.Run(espaliertest.WithCRDs("testdata/crds"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() {
+		if err := server.Stop(); err != nil {
+			log.Fatal(err)
+		}
+	}()
+	client, err := dynamic.NewForConfig(server.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	trees := client.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "trees"})
+
+	faults, err := server.InjectFaults(espaliertest.Rule{
+		Fault: espaliertest.LostAnswer, Verbs: []string{"create"}, Resource: "trees.example.com", First: 1,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	oak := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Tree", "metadata": map[string]any{"name": "oak"},
+	}}
+	for range 2 {
+		_, err = trees.Create(context.Background(), oak, metav1.CreateOptions{})
+		fmt.Println(apierrors.ReasonForError(err))
+	}
+	fmt.Println(faults.Hits())
+	// Output:
+	// Timeout
+	// AlreadyExists
+	// 1
+}
+
+// Random faults come from a seed, which finds again what it has found.
+func ExampleChaos() {
+	_ = func(t *testing.T) { // TestController
+		server := espaliertest.Start(t, espaliertest.WithCRDs("testdata/crds"))
+		const seed = 1
+		server.Inject(t, espaliertest.Chaos(seed, espaliertest.Profile{
+			User: "system:serviceaccount:default:my-controller", Conflicts: 0.1, LostAnswers: 0.1, HeldEvents: 0.5,
+		})...)
+	}
+	for _, profile := range espaliertest.Profiles() {
+		fmt.Println(profile.Name)
+	}
+	// Output:
+	// conflicts
+	// outages
+	// lost-answers
+	// watches
+	// stale-caches
+	// everything
+}

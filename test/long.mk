@@ -21,7 +21,12 @@ MUTANTS         ?= 60
 MECHANICAL      ?= 300
 MECHANICAL_SEED ?= 1
 ROBUSTNESS_TIME ?= 5m
+CHAOS_RUNS      ?= 1000
 MODEL_STEPS     ?= 1000000
+
+.PHONY: chaos
+chaos: ## find the bug of a controller with random faults, and find it again CHAOS_RUNS times with the same seed
+	cd examples/controller && go test -count=1 -timeout=0 -parallel=12 -v -run '^TestChaosFindsBug$$' . -chaos-runs=$(CHAOS_RUNS) | grep -E '^(---| *chaos_test|FAIL|ok)'
 
 .PHONY: oracle-builtin
 oracle-builtin: ## compare BUILTIN_CASES objects of each of Kubernetes' own kinds, more than 100,000 in all, and the manifests of BUILTIN_MODULES (path@version …)

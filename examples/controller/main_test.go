@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
@@ -229,18 +230,29 @@ func (s *session) createAll(t *testing.T, file string) {
 	}
 }
 
-// manager returns a manager with the access that rbac.yaml gives it.
-func (s *session) manager() (ctrl.Manager, error) {
+// user is the name of the controller's service account.
+const user = "system:serviceaccount:default:" + leaseName
+
+// config returns a client configuration with the access that rbac.yaml gives to the controller.
+func (s *session) config() *rest.Config {
 	config := s.server.Config()
-	config.Impersonate.UserName = "system:serviceaccount:default:" + leaseName
+	config.Impersonate.UserName = user
 	config.Impersonate.Groups = []string{"system:serviceaccounts", "system:authenticated"}
+	return config
+}
+
+// options returns the options of a manager.
+func options() ctrl.Options {
 	several := true // several managers run in this process
-	return newManager(config, ctrl.Options{
+	return ctrl.Options{
 		LeaderElectionNamespace: "default",
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		Controller:              ctrlconfig.Controller{SkipNameValidation: &several},
-	})
+	}
 }
+
+// manager returns a manager with the access that rbac.yaml gives it.
+func (s *session) manager() (ctrl.Manager, error) { return newManager(s.config(), options()) }
 
 // startManager runs a manager until the returned function is called or the test ends.
 func (s *session) startManager(t *testing.T, name string) (stop func()) {
@@ -249,6 +261,12 @@ func (s *session) startManager(t *testing.T, name string) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return runManager(t, mgr, name)
+}
+
+// runManager runs a manager until the returned function is called or the test ends.
+func runManager(t *testing.T, mgr ctrl.Manager, name string) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
