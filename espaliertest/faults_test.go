@@ -131,8 +131,8 @@ func TestFaultAnswers(t *testing.T) {
 	}
 }
 
-// TestFaultsOfWrites checks what is stored when answers are lost, and which requests rules match.
-func TestFaultsOfWrites(t *testing.T) {
+// TestInjectedWrites checks what is stored when answers are lost, and which requests rules match.
+func TestInjectedWrites(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	s := Start(t)
@@ -319,8 +319,8 @@ func expect(t *testing.T, w watch.Interface, want ...string) {
 	}
 }
 
-// TestFaultsOfWatches holds, ends and expires watches of all kinds, compressed ones, too.
-func TestFaultsOfWatches(t *testing.T) {
+// TestInjectedWatches holds, ends and expires watches of all kinds, compressed ones, too.
+func TestInjectedWatches(t *testing.T) {
 	t.Parallel()
 	yes := true
 	initial := metav1.ListOptions{AllowWatchBookmarks: true, SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
@@ -541,8 +541,8 @@ func number(t *testing.T, text string) int64 {
 	return n
 }
 
-// TestStopWithFaults stops a server with a request that is delayed and a watch that is held.
-func TestStopWithFaults(t *testing.T) {
+// TestStopReleases stops a server with a request that is delayed and a watch that is held.
+func TestStopReleases(t *testing.T) {
 	t.Parallel()
 	s := Start(t, WithCRDs("testdata/crds"))
 	w, err := trees(t, s.Config()).Watch(t.Context(), metav1.ListOptions{})
