@@ -29,6 +29,8 @@
 // Functions that take a testing.TB fail that test with t.Fatal if something goes wrong.
 // Only [Run] and [Server.Stop], which TestMain calls, return errors.
 //
+// [Server.Inject] makes requests fail, and [Chaos] does so at random: docs/faults.md describes it.
+//
 // The server has the schema semantics of kube-apiserver, unless [WithSemantics] chooses
 // others.
 package espaliertest
