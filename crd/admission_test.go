@@ -210,6 +210,25 @@ func TestStatusValidation(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) { expect(t, vs.FieldErrors(), tt.want...) })
 	}
+	// Embedded resources in the status are not validated, and no rules if they are ignored.
+	ignoring, err := crd.New(definition(t, `{type: object, x-kubernetes-validations: [{rule: "false"}], properties: {status: {type: object, properties: {r: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}}}}`),
+		crd.Options{Semantics: schema.Kubernetes, IgnoreRules: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := object(nil, 1, "b")
+	odd["status"] = map[string]any{"r": map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "a/b"}}}
+	if vs, err := ignoring.Versions()[0].ValidateStatus(t.Context(), odd, nil); err != nil || len(vs) > 0 {
+		t.Errorf("an embedded resource: got %v, %v", vs, err)
+	}
+	if vs, err := ignoring.Versions()[0].Validate(t.Context(), odd, nil); err != nil || len(vs) != 1 || vs[0].Path.String() != "status.r.metadata.name" {
+		t.Errorf("an embedded resource, as a whole: got %v, %v", vs, err)
+	}
+	// A schema that has $schema, as v1beta1 allows, is used without it.
+	old := compile(t, stored(t, betaDefinition(t, `{type: object, $schema: x, properties: {a: {type: string}}}`, preserving(true))), schema.Kubernetes).Versions()[0]
+	if vs, err := old.Validate(t.Context(), schema.Object{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a", "namespace": "b"}, "a": int64(1)}, nil); err != nil || len(vs) != 1 {
+		t.Errorf("with $schema: got %v, %v", vs, err)
+	}
 	// Without a schema, there is nothing to validate.
 	bare := compile(t, definition(t, ""), schema.Kubernetes).Versions()[0]
 	if vs, err := bare.ValidateStatus(t.Context(), object(nil, 9, "b"), nil); err != nil || len(vs) > 0 {

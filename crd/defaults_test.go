@@ -12,17 +12,19 @@ import (
 // TestDefaultsOfLists checks that the defaults of items are validated, in both semantics.
 func TestDefaultsOfLists(t *testing.T) {
 	for text, want := range map[string]string{
-		"type: array, items: {type: string, default: x}":                                                                 "",
-		"type: array, items: {type: string, default: 1}":                                                                 "properties[a].items.default: Invalid value: ",
-		"type: array, items: {type: object, properties: {b: {type: string, default: 1}}}":                                "properties[a].items.properties[b].default: Invalid value: ",
-		"type: array, items: {type: object, default: {c: 1}, properties: {b: {type: string}}}":                           "properties[a].items.default: Invalid value: ",
-		"type: object, default: {b: {c: 1}}, properties: {b: {type: object, properties: {d: {}}}}":                       "properties[d].type: Required value",
-		"type: object, default: {b: {}}, properties: {b: {type: object, required: [c]}}":                                 "properties[a].default.b.c: Required value",
-		"type: object, default: {b: [{c: 1}]}, properties: {b: {type: array, items: {type: object}}}":                    "properties[a].default: Invalid value: ",
-		"type: object, default: {b: [[1]]}, properties: {b: {type: array, items: {type: array, items: {type: string}}}}": "properties[a].default.b[0][0]: Invalid value: ",
-		"type: object, default: {b: 1}, additionalProperties: true":                                                      "",
-		"type: object, default: {b: 1}, additionalProperties: {type: string}":                                            "properties[a].default.b: Invalid value: ",
-		"type: string, nullable: true, default: null":                                                                    "",
+		"type: array, items: {type: string, default: x}":                                                                                                   "",
+		"type: array, items: {type: string, default: 1}":                                                                                                   "properties[a].items.default: Invalid value: ",
+		"type: array, items: {type: object, properties: {b: {type: string, default: 1}}}":                                                                  "properties[a].items.properties[b].default: Invalid value: ",
+		"type: array, items: {type: object, default: {c: 1}, properties: {b: {type: string}}}":                                                             "properties[a].items.default: Invalid value: ",
+		"type: object, default: {b: {c: 1}}, properties: {b: {type: object, properties: {d: {}}}}":                                                         "properties[d].type: Required value",
+		"type: object, default: {b: {}}, properties: {b: {type: object, required: [c]}}":                                                                   "properties[a].default.b.c: Required value",
+		"type: object, default: {b: [{c: 1}]}, properties: {b: {type: array, items: {type: object}}}":                                                      "properties[a].default: Invalid value: ",
+		"type: object, default: {b: [[1]]}, properties: {b: {type: array, items: {type: array, items: {type: string}}}}":                                   "properties[a].default.b[0][0]: Invalid value: ",
+		"type: object, default: {b: 1}, additionalProperties: true":                                                                                        "",
+		"type: object, default: {b: 1}, additionalProperties: {type: string}":                                                                              "properties[a].default.b: Invalid value: ",
+		"type: array, items: {type: object, properties: {b: {type: string}, c: {type: string}}}, default: [{b: x, c: z}]":                                  "",
+		"type: object, x-kubernetes-preserve-unknown-fields: true, properties: {b: {type: object, properties: {c: {type: string}}}}, default: {b: {d: 1}}": "properties[a].default: Invalid value: {\"b\":{\"d\":1}}: must not have unknown fields",
+		"type: string, nullable: true, default: null":                                                                                                      "",
 	} {
 		c := definition(t, "{type: object, properties: {a: {"+text+"}}}")
 		for _, sem := range both {
@@ -53,6 +55,7 @@ func TestDefaultsOfResources(t *testing.T) {
 		resource + ", properties: {apiVersion: {type: string, default: a/b/c}}":                                                                    {`properties[apiVersion].default: Invalid value: "a/b/c": must result in valid metadata: apiVersion: Invalid value: "a/b/c"`},
 		resource + ", properties: {metadata: {type: object, properties: {labels: {type: object, properties: {a: {type: string, default: b c}}}}}}": {`default: Invalid value: "b c": must result in valid metadata: metadata.labels: Invalid value: "b c"`},
 		resource + ", properties: {metadata: {type: object, properties: {finalizers: {type: array, items: {type: string, default: a b}}}}}":        {`items.default: Invalid value: "a b": must result in valid metadata: metadata.finalizers: Invalid value: "a b"`},
+		resource + ", default: {apiVersion: v1, kind: Pod, metadata: {name: a, unknown: b}}":                                                       nil,
 		// A value in the way of metadata, and errors of an item.
 		"type: array, items: {" + resource + "}, default: [{apiVersion: v1, kind: Pod, metadata: {name: a}}, {apiVersion: v1, kind: Pod, metadata: {name: 5}}]": {`default[1].metadata: Invalid value: {"name":5}: `},
 		"type: array, items: {" + resource + "}, default: [{apiVersion: v1, kind: Pod, metadata: {name: a/b}}]":                                                 {`default[0].metadata.name: Invalid value: "a/b"`},
@@ -67,6 +70,24 @@ func TestDefaultsOfResources(t *testing.T) {
 		c := definition(t, "{type: object, properties: {a: {"+text+"}}}")
 		for _, sem := range both {
 			t.Run(sem.String()+" "+text, func(t *testing.T) { expect(t, create(c, sem).Errors, want...) })
+		}
+	}
+}
+
+// TestDefaultsOfEither checks the defaults that the two semantics treat differently.
+func TestDefaultsOfEither(t *testing.T) {
+	for text, want := range map[string][2][]string{
+		// kube-apiserver ignores int-or-string here.
+		"x-kubernetes-int-or-string: true, default: [1]": {{"properties[a].default: Invalid value: \"array\": "}, nil},
+		// The errors of a branch are at the values in the default.
+		"type: object, properties: {b: {type: string}}, default: {b: xx}, anyOf: [{properties: {b: {maxLength: 1}}}, {properties: {b: {maxLength: 1}}}]": {
+			{"properties[a].default: Invalid value: ", "properties[a].default.b: Too long"}, {"properties[a].default: Invalid value: ", "properties[a].default.b: Too long"}},
+		// A null is no unknown field.
+		"type: object, properties: {b: {type: string}}, default: {b: null}": {{"properties[a].default.b: Invalid value: "}, {"properties[a].default.b: Invalid value: "}},
+	} {
+		c := definition(t, "{type: object, properties: {a: {"+text+"}}}")
+		for i, sem := range both {
+			t.Run(sem.String()+" "+text, func(t *testing.T) { expect(t, create(c, sem).Errors, want[i]...) })
 		}
 	}
 }

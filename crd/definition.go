@@ -213,10 +213,7 @@ func (v *Version) Spec() *api.CustomResourceDefinitionVersion { return v.spec }
 // Structural returns the schema of the version, or nil if it has none or cannot be read.
 // It must not be changed.
 func (v *Version) Structural() *schema.Structural {
-	s, err := v.schemas()
-	if err != nil {
-		return nil
-	}
+	s, _ := v.schemas()
 	return s.structural
 }
 
@@ -311,9 +308,7 @@ func (v *Version) compileOptions(s versionSchema) []schema.Option {
 			Kind:       gvk.Kind,
 			Namespaced: v.definition.Namespaced(),
 		}),
-	}
-	if o.Patterns != nil {
-		opts = append(opts, schema.WithPatterns(o.Patterns))
+		schema.WithPatterns(o.Patterns),
 	}
 	if v.definition.PreservesUnknownFields() {
 		opts = append(opts, schema.WithPreserveUnknownFields())
@@ -353,7 +348,7 @@ func dropConditions(s *schema.Structural) {
 	for _, s := range s.All() {
 		s.Generic = schema.Generic{}
 		s.ValueValidation, s.XUnions, s.XEmbeddedResource, s.XIntOrString = nil, nil, false, false
-		if ap := s.AdditionalProperties; ap != nil && ap.Structural == nil {
+		if ap := s.AdditionalProperties; ap != nil {
 			ap.Bool = true
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // lists validates the list type and map type of s.
 func (w *schemaWalk) lists(s *api.JSONSchemaProps, p *place) {
 	w.shape(s, p, s.XMapType, "x-kubernetes-map-type", "object", "atomic", "granular")
-	if s.XListType != nil && s.Type.Single() == "array" && w.d.atomicSets && hasMergedSet(s) {
+	if s.Type.Single() == "array" && w.d.atomicSets && hasMergedSet(s) {
 		// kube-apiserver shows the list type in both cases.
 		keyword := "x-kubernetes-map-type"
 		if s.Items.Schema.Type.Single() == "array" {
@@ -126,7 +126,7 @@ func (w *schemaWalk) keys(s *api.JSONSchemaProps, p *place) {
 	if item.Nullable {
 		w.forbid(p, child("items", "nullable"), "cannot be nullable when x-kubernetes-list-type is "+*s.XListType)
 	}
-	if *s.XListType != "map" || len(s.XListMapKeys) == 0 {
+	if *s.XListType != "map" {
 		return
 	}
 	required := map[string]bool{}

@@ -89,10 +89,9 @@ func (p *probe) validate(ctx context.Context, at *field.Path) (metadata, others 
 func fieldErrors(vs schema.Violations, at *field.Path) field.ErrorList {
 	errs := unwrap(vs).FieldErrors()
 	for _, e := range errs {
-		switch {
-		case e.Field == "" || e.Field == "<nil>":
+		if e.Field == "<nil>" {
 			e.Field = at.String()
-		default:
+		} else {
 			e.Field = at.String() + "." + e.Field
 		}
 	}
@@ -103,9 +102,7 @@ func fieldErrors(vs schema.Violations, at *field.Path) field.ErrorList {
 func unwrap(vs schema.Violations) schema.Violations {
 	out := make(schema.Violations, len(vs))
 	for i, v := range vs {
-		if len(v.Path) > 0 {
-			v.Path = v.Path[1:]
-		}
+		v.Path = v.Path[1:]
 		branches := make([]schema.Violations, len(v.Branches))
 		for j, b := range v.Branches {
 			branches[j] = unwrap(b)

@@ -24,6 +24,14 @@ func TestStoredRequirements(t *testing.T) {
 		odd := definition(t, `{type: object, $schema: x, properties: {a: {type: string, default: x}}}`, preservingV1)
 		expect(t, update(definition(t, notStructural, preservingV1), odd, sem).Errors)
 	}
+	// Without a value, preserveUnknownFields counts as either.
+	unset := betaDefinition(t, notStructural, preserving(true))
+	unset.Spec.PreserveUnknownFields = nil
+	expect(t, createBeta(unset, schema.Kubernetes).Errors, missing)
+	// Both kinds of schemas are validated, but only one is used.
+	two := jsonSchemaCRD(t, `{type: object, uniqueItems: true}`, preserving(true))
+	two.Spec.Validation.OpenAPIV3Schema = props(t, `{type: object, id: x}`)
+	expect(t, createBeta(two, schema.KEP).Errors, "spec.validation.openAPIV3Schema.id: Forbidden: id is not supported")
 	// Where defaults are not allowed, they do not require a structural schema.
 	with := betaDefinition(t, `{type: object, properties: {a: {default: 1}}}`, preserving(true))
 	expect(t, createBeta(with, schema.Kubernetes).Errors, "properties[a].default: Forbidden: must not be set (cannot set default values in apiextensions.k8s.io/v1beta1 CRDs")
