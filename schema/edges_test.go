@@ -352,6 +352,35 @@ func TestIntOrStringForms(t *testing.T) {
 	}
 }
 
+// TestStructuralForms checks which schemas are structural where the two semantics look at unions,
+// types and metadata.
+func TestStructuralForms(t *testing.T) {
+	const union = `x-kubernetes-unions: [{discriminator: t, fields: {a: A, b: B}}]`
+	for text, want := range map[string][2]int{ // the numbers of findings
+		`{type: object, properties: {v: {x-kubernetes-int-or-string: true, anyOf: [{type: integer}, {type: string}]}}}`:                                                                                       {0, 0},
+		`{type: object, properties: {v: {x-kubernetes-int-or-string: true, anyOf: [{type: integer}, {type: string, title: x}]}}}`:                                                                             {3, 3},
+		`{type: object, properties: {v: {x-kubernetes-int-or-string: true, allOf: [{anyOf: [{type: integer}, {type: string}]}]}}}`:                                                                            {0, 0},
+		`{type: object, properties: {v: {x-kubernetes-int-or-string: true, allOf: [{anyOf: [{type: integer}, {type: number}]}]}}}`:                                                                            {2, 2},
+		`{type: object, properties: {v: {x-kubernetes-int-or-string: true, oneOf: [{type: integer}, {type: string}]}}}`:                                                                                       {0, 2},
+		`{type: object, properties: {v: {x-kubernetes-int-or-string: true, oneOf: [{type: integer}, {type: number}]}}}`:                                                                                       {2, 2},
+		`{type: object, anyOf: [{properties: {a: {properties: {kind: {minLength: 1}}}}}], properties: {a: {type: object}}}`:                                                                                   {1, 1},
+		`{type: object, anyOf: [{properties: {a: {properties: {kind: {minLength: 1}}}}}], properties: {a: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}}`: {0, 1},
+		`{type: object, properties: {metadata: {type: object, ` + union + `}}}`:                                                                                                                               {4, 0},
+		`{type: object, ` + union + `, properties: {t: {type: string}, a: {type: object}, b: {type: object}}}`:                                                                                                {0, 0},
+		`{type: object, ` + union + `, properties: {t: {type: string, minLength: 1}, a: {type: object}, b: {type: object}}}`:                                                                                  {0, 0},
+		`{type: object, ` + union + `, properties: {t: {type: string, enum: [A, B]}, a: {type: object}, b: {type: object}}}`:                                                                                  {0, 0},
+		`{type: object, ` + union + `, properties: {t: {type: string, enum: [A]}, a: {type: object}, b: {type: object}}}`:                                                                                     {1, 0},
+		`{type: object, ` + union + `, properties: {t: {type: integer}, a: {type: object}, b: {type: object}}}`:                                                                                               {1, 0},
+		`{type: object, ` + union + `, properties: {a: {type: object}, b: {type: object}}}`:                                                                                                                   {1, 0},
+	} {
+		for i, sem := range both {
+			if got := schema.Check(parseStructural(t, text), sem); len(got) != want[i] {
+				t.Errorf("%v: %s: got %v, want %d", sem, text, got, want[i])
+			}
+		}
+	}
+}
+
 // TestMetadataExample checks that the schema of metadata may have an example of null, which
 // kube-apiserver reads as absent.
 func TestMetadataExample(t *testing.T) {

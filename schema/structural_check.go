@@ -74,7 +74,7 @@ func (c *checker) full(rejected bool) bool {
 }
 
 func (c *checker) record(f Finding) {
-	c.steps += len(f.Path) + len(f.Mention) + 1
+	c.steps += len(f.Path) + len(f.Mention)
 	c.rejected = c.rejected || f.Refused
 	c.findings = append(c.findings, f)
 }
@@ -191,7 +191,7 @@ func (c *checker) extensions(s *Structural) {
 			}, keyword("type"))
 		}
 	}
-	if len(s.XUnions) > 0 && c.sem.KnowsUnions() {
+	if c.sem.KnowsUnions() {
 		c.unions(s)
 	}
 }

@@ -50,6 +50,10 @@ func TestBrokenDefinitions(t *testing.T) {
 			hidden := stored("v1", `{"other":"x"}`)
 			_, before := compliance.New(d).Revealed(plain, hidden)
 			_, after := plain.Revealed(compliance.New(d), hidden)
+			// Nothing of an object without hidden fields can be revealed, whatever comes next.
+			if paths, err := plain.Revealed(compliance.New(d), stored("v1", `{"n":1}`)); paths != nil || err != nil {
+				t.Errorf("without hidden fields: %v, %v", paths, err)
+			}
 			if (before == nil) != tt.reveals || (after == nil) != tt.reveals {
 				t.Errorf("before: %v, after: %v", before, after)
 			}
