@@ -446,15 +446,13 @@ func (w *walker) anyOf(id int32, branches []int32, v any) result {
 func (w *walker) oneOf(id int32, branches []int32, v any) result {
 	kept := w.kept
 	violation := w.violation(OneOf, id, v, Operand{})
-	best, first := result{matched: -1}, result{}
+	best, holding := result{matched: -1}, result{}
 	for i, branch := range branches {
 		r := w.try(branch, v)
 		violation.Branches = append(violation.Branches, r.violations)
 		if len(r.violations) == 0 {
-			if violation.Holding++; violation.Holding == 1 {
-				first = r
-			}
-			violation.Closest = -1
+			violation.Holding++
+			holding, violation.Closest = r, -1
 		} else if violation.Holding == 0 && r.matched > best.matched {
 			best, violation.Closest = r, i
 		}
@@ -462,7 +460,7 @@ func (w *walker) oneOf(id int32, branches []int32, v any) result {
 	switch violation.Holding {
 	case 1:
 		w.kept = kept
-		return result{matched: first.matched}
+		return result{matched: holding.matched}
 	case 0:
 		return result{violations: Violations{violation}, matched: best.matched}
 	}
