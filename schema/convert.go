@@ -3,7 +3,6 @@ package schema
 import (
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 
 	kjson "sigs.k8s.io/json"
@@ -428,8 +427,6 @@ func (j *JSON) toAPI() *api.JSON {
 // with encoding/json, 1.0 does not become an integer.
 func appendJSON(b []byte, v any) []byte {
 	switch v := v.(type) {
-	case int64:
-		return strconv.AppendInt(b, v, 10)
 	case []any:
 		b = append(b, '[')
 		for i, e := range v {
@@ -457,7 +454,7 @@ func appendJSON(b []byte, v any) []byte {
 		return append(b, '}')
 	}
 	raw, err := json.Marshal(v)
-	if err != nil { // cannot happen for values that were decoded from JSON
+	if err != nil { // not of a value that was decoded from JSON
 		return append(b, "null"...)
 	}
 	b = append(b, raw...)

@@ -302,6 +302,18 @@ func TestConvertErrors(t *testing.T) {
 			&api.JSONSchemaProps{Default: &api.JSON{Raw: []byte(`[`)}, Example: &api.JSON{Raw: []byte(`x`)}},
 		},
 		{
+			"an error above fine schemas", ".id is not supported in a structural schema; .not.id is not supported in a structural schema",
+			parseSchema(t, `{id: x, not: {id: x, properties: {a: {minLength: 1}}}, properties: {a: {type: string}}}`),
+		},
+		{
+			"an error before fine values", ".enum is not valid JSON: invalid character 'x' looking for beginning of value",
+			&api.JSONSchemaProps{Enum: []api.JSON{{Raw: []byte(`x`)}, {Raw: []byte(`"a"`)}}},
+		},
+		{
+			"an error under a logical operator", ".not.id is not supported in a structural schema",
+			parseSchema(t, `{not: {id: x, properties: {a: {minLength: 1}}}}`),
+		},
+		{
 			"only what is wrong", ".id is not supported in a structural schema",
 			parseSchema(t, `{id: x, $ref: "", type: string, x-kubernetes-preserve-unknown-fields: true}`),
 		},

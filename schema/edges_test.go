@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -317,6 +318,19 @@ func TestSchemasOfNil(t *testing.T) {
 	s := &schema.Structural{Properties: map[string]*schema.Structural{"a": nil}, ValueValidation: &schema.ValueValidation{
 		Not: &schema.NestedValueValidation{Properties: map[string]*schema.NestedValueValidation{"b": nil}}}}
 	sameJSON(t, s.ToJSONSchemaProps(), `{"properties":{"a":{}},"not":{"properties":{"b":{}}}}`)
+	// A schema of values allows them, and what is no JSON is null.
+	s = &schema.Structural{Generic: schema.Generic{Default: &schema.JSON{Value: math.NaN()}, Example: &schema.JSON{}}, AdditionalProperties: &schema.StructuralOrBool{Structural: &schema.Structural{}},
+		ValueValidation: &schema.ValueValidation{Not: &schema.NestedValueValidation{AdditionalProperties: &schema.NestedOrBool{Nested: &schema.NestedValueValidation{}}}}}
+	if out := s.ToJSONSchemaProps(); !out.AdditionalProperties.Allows || !out.Not.AdditionalProperties.Allows || string(out.Default.Raw) != "null" || len(out.Example.Raw) != 0 {
+		t.Errorf("got %+v", out)
+	}
+	// An empty reference is none, and unknown fields are preserved only if it says so.
+	if _, err := schema.NewStructural(props(t, `{$ref: ""}`)); err != nil {
+		t.Error(err)
+	}
+	if schema.StructuralPart(props(t, `{x-kubernetes-preserve-unknown-fields: false}`)).XPreserveUnknownFields {
+		t.Error("unknown fields are preserved")
+	}
 }
 
 // TestIntOrStringForms checks which branches of an anyOf express int-or-string: those without
