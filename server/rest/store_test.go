@@ -158,17 +158,17 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// refusing is a storage whose updates fail, and that deletes corrupt objects.
-type refusing struct {
+// rejecting is a storage whose updates fail, and that deletes corrupt objects.
+type rejecting struct {
 	rest.StandardStorage
 	err error
 }
 
-func (r refusing) Update(context.Context, string, rest.UpdatedObjectInfo, rest.ValidateObjectFunc, rest.ValidateObjectUpdateFunc, bool, *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (r rejecting) Update(context.Context, string, rest.UpdatedObjectInfo, rest.ValidateObjectFunc, rest.ValidateObjectUpdateFunc, bool, *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return &corev1.Pod{}, true, r.err
 }
 
-func (r refusing) GetCorruptObjDeleter() rest.GracefulDeleter { return r }
+func (r rejecting) GetCorruptObjDeleter() rest.GracefulDeleter { return r }
 
 // TestWorkStorage checks what the storage of requests passes on.
 func TestWorkStorage(t *testing.T) {
@@ -185,13 +185,13 @@ func TestWorkStorage(t *testing.T) {
 		}},
 		"too many": {tooMany, func(err error) bool { return apierrors.ReasonForError(err) != metav1.StatusReasonUnknown }},
 	} {
-		w := workStorage{StandardStorage: refusing{err: test.err}}
+		w := workStorage{StandardStorage: rejecting{err: test.err}}
 		obj, created, err := w.Update(t.Context(), "a", nil, nil, nil, false, nil)
 		if !test.is(err) || !created || obj == nil {
 			t.Errorf("%s: got %v, %v, %v", name, obj, created, err)
 		}
 	}
-	if (workStorage{StandardStorage: refusing{}}).GetCorruptObjDeleter() == nil || (workStorage{StandardStorage: &registry.Store{}}).GetCorruptObjDeleter() != nil {
+	if (workStorage{StandardStorage: rejecting{}}).GetCorruptObjDeleter() == nil || (workStorage{StandardStorage: &registry.Store{}}).GetCorruptObjDeleter() != nil {
 		t.Error("what deletes corrupt objects is not passed on")
 	}
 }
