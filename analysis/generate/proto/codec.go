@@ -3,6 +3,7 @@ package proto
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"strconv"
 
 	"google.golang.org/protobuf/proto"
@@ -144,18 +145,21 @@ func (r *reader) message(m protoreflect.Message, v any) error {
 		}
 		return r.single(m, p.second, v)
 	case intOrStringMessage:
-		if _, ok := v.(string); ok {
-			return r.single(m, p.second, v)
-		}
-		if _, ok := v.(int64); !ok {
+		switch v := v.(type) {
+		case string:
+			m.Set(p.second, protoreflect.ValueOfString(v))
+		case int64:
+			m.Set(p.first, protoreflect.ValueOfInt64(v))
+		default:
 			return r.wrongType("integer or string", v)
 		}
-		return r.single(m, p.first, v)
+		return nil
 	case resourceMessage:
 		if _, ok := v.(map[string]any); !ok {
 			return r.wrongType("object", v)
 		}
-		return r.single(m, p.first, v)
+		m.Set(p.first, jsonText(v))
+		return nil
 	case listMessage:
 		return r.list(m, p.first, v)
 	case mapMessage:
@@ -188,25 +192,27 @@ func (r *reader) object(m protoreflect.Message, p *plan, object map[string]any) 
 		if err := r.below(name, func() error { return r.field(m, f, v) }); err != nil {
 			return err
 		}
-		if isEmpty(v) && f.Cardinality() == protoreflect.Repeated {
+		if f.Cardinality() == protoreflect.Repeated && isEmpty(v) {
 			m.Mutable(p.empty).List().Append(protoreflect.ValueOfUint32(uint32(f.Number())))
 		}
 	}
-	if unknown == nil {
-		return nil
+	if unknown != nil {
+		m.Set(p.unknown, jsonText(unknown))
 	}
-	return r.single(m, p.unknown, unknown)
+	return nil
 }
 
-// isEmpty reports whether v is an empty list or map.
+// jsonText returns a value that was decoded from JSON as text.
+func jsonText(v any) protoreflect.Value {
+	text, _ := jsonx.Append(nil, v)
+	return protoreflect.ValueOfBytes(text)
+}
+
+// isEmpty reports whether v, a list or map, is empty.
 func isEmpty(v any) bool {
-	switch v := v.(type) {
-	case []any:
-		return len(v) == 0
-	case map[string]any:
-		return len(v) == 0
-	}
-	return false
+	list, _ := v.([]any)
+	object, _ := v.(map[string]any)
+	return len(list)+len(object) == 0
 }
 
 func (r *reader) field(m protoreflect.Message, f protoreflect.FieldDescriptor, v any) error {
@@ -223,9 +229,6 @@ func (r *reader) list(m protoreflect.Message, f protoreflect.FieldDescriptor, v 
 	items, ok := v.([]any)
 	if !ok {
 		return r.wrongType("array", v)
-	}
-	if len(items) == 0 {
-		return nil
 	}
 	list := m.Mutable(f).List()
 	for i, item := range items {
@@ -247,9 +250,6 @@ func (r *reader) entries(m protoreflect.Message, f protoreflect.FieldDescriptor,
 	object, ok := v.(map[string]any)
 	if !ok {
 		return r.wrongType("object", v)
-	}
-	if len(object) == 0 {
-		return nil
 	}
 	entries := m.Mutable(f).Map()
 	for key, v := range object {
@@ -276,24 +276,23 @@ func (r *reader) single(m protoreflect.Message, f protoreflect.FieldDescriptor, 
 }
 
 // value returns a value of the type of f. If that is a message, newMessage returns an empty one.
-func (r *reader) value(f protoreflect.FieldDescriptor, v any, newMessage func() protoreflect.Value) (out protoreflect.Value, err error) {
+func (r *reader) value(f protoreflect.FieldDescriptor, v any, newMessage func() protoreflect.Value) (protoreflect.Value, error) {
 	switch f.Kind() {
 	case protoreflect.MessageKind:
-		out = newMessage()
+		out := newMessage()
 		return out, r.message(out.Message(), v)
 	case protoreflect.BytesKind:
-		text, err := jsonx.Append(nil, v)
-		return protoreflect.ValueOfBytes(text), err
+		return jsonText(v), nil
 	case protoreflect.StringKind:
 		s, ok := v.(string)
 		if !ok {
-			return out, r.wrongType("string", v)
+			return protoreflect.Value{}, r.wrongType("string", v)
 		}
 		return protoreflect.ValueOfString(s), nil
 	case protoreflect.BoolKind:
 		b, ok := v.(bool)
 		if !ok {
-			return out, r.wrongType("boolean", v)
+			return protoreflect.Value{}, r.wrongType("boolean", v)
 		}
 		return protoreflect.ValueOfBool(b), nil
 	case protoreflect.DoubleKind:
@@ -303,21 +302,25 @@ func (r *reader) value(f protoreflect.FieldDescriptor, v any, newMessage func() 
 }
 
 // number returns a double. It rejects integers that it cannot hold exactly.
-func (r *reader) number(v any) (out protoreflect.Value, err error) {
+func (r *reader) number(v any) (protoreflect.Value, error) {
 	switch n := v.(type) {
 	case float64:
 		return protoreflect.ValueOfFloat64(n), nil
 	case int64:
-		if f := float64(n); f < 1<<63 && int64(f) == n {
-			return protoreflect.ValueOfFloat64(f), nil
+		size := uint64(n)
+		if n < 0 {
+			size = -size
 		}
-		return out, r.fail(OutOfRange, "%d is not exact as a double", n)
+		if bits.Len64(size)-bits.TrailingZeros64(size) <= 53 { // the digits of a double
+			return protoreflect.ValueOfFloat64(float64(n)), nil
+		}
+		return protoreflect.Value{}, r.fail(OutOfRange, "%d is not exact as a double", n)
 	}
-	return out, r.wrongType("number", v)
+	return protoreflect.Value{}, r.wrongType("number", v)
 }
 
 // integer returns an int32 or int64. Numbers such as 1.0 are integers.
-func (r *reader) integer(kind protoreflect.Kind, v any) (out protoreflect.Value, err error) {
+func (r *reader) integer(kind protoreflect.Kind, v any) (protoreflect.Value, error) {
 	var n int64
 	switch v := v.(type) {
 	case int64:
@@ -325,19 +328,19 @@ func (r *reader) integer(kind protoreflect.Kind, v any) (out protoreflect.Value,
 	case float64:
 		switch {
 		case v != math.Trunc(v):
-			return out, r.wrongType("integer", v)
+			return protoreflect.Value{}, r.wrongType("integer", v)
 		case v <= -1<<63 || v >= 1<<63: // the smallest int64 is one, unless it was rounded
-			return out, r.fail(OutOfRange, "%v is not an int64", v)
+			return protoreflect.Value{}, r.fail(OutOfRange, "%v is not an int64", v)
 		}
 		n = int64(v)
 	default:
-		return out, r.wrongType("integer", v)
+		return protoreflect.Value{}, r.wrongType("integer", v)
 	}
 	if kind == protoreflect.Int64Kind {
 		return protoreflect.ValueOfInt64(n), nil
 	}
 	if n != int64(int32(n)) {
-		return out, r.fail(OutOfRange, "%d is not an int32", n)
+		return protoreflect.Value{}, r.fail(OutOfRange, "%d is not an int32", n)
 	}
 	return protoreflect.ValueOfInt32(int32(n)), nil
 }

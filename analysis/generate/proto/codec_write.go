@@ -84,9 +84,6 @@ func (w *writer) message(m protoreflect.Message) (any, error) {
 // addEmpty adds the lists and maps that are present and empty.
 func (w *writer) addEmpty(out map[string]any, m protoreflect.Message, p *plan) {
 	numbers := m.Get(p.empty).List()
-	if numbers.Len() == 0 {
-		return
-	}
 	empty := map[protoreflect.FieldNumber]bool{}
 	for i := range numbers.Len() {
 		empty[protoreflect.FieldNumber(numbers.Get(i).Uint())] = true

@@ -11,9 +11,6 @@ import (
 // the name of the file.
 func (f *File) Descriptor(path string) (protoreflect.FileDescriptor, error) {
 	out := &descriptorpb.FileDescriptorProto{Name: proto.String(path), Package: proto.String(f.pkg), Syntax: proto.String("proto3")}
-	if f.goPackage != "" {
-		out.Options = &descriptorpb.FileOptions{GoPackage: proto.String(f.goPackage)}
-	}
 	for _, m := range f.messages {
 		out.MessageType = append(out.MessageType, m.descriptor("."+f.pkg+"."))
 	}
@@ -30,20 +27,12 @@ func (m *message) descriptor(scope string) *descriptorpb.DescriptorProto {
 	if m.kind == nullableMessage || m.kind == intOrStringMessage {
 		out.OneofDecl = append(out.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: proto.String(choiceName)})
 	}
-	names := map[string]bool{}
-	for _, f := range m.fields {
-		names[f.name] = true
-	}
 	for _, f := range m.fields {
 		d := f.descriptor(scope)
 		switch f.label {
 		case optional:
-			// A compiler declares a oneof for each optional field.
+			// A compiler declares a oneof for each optional field. No name of a field begins with _.
 			name := "_" + f.name
-			for names[name] {
-				name = "X" + name
-			}
-			names[name] = true
 			d.Proto3Optional = proto.Bool(true)
 			d.OneofIndex = proto.Int32(int32(len(out.OneofDecl)))
 			out.OneofDecl = append(out.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: proto.String(name)})

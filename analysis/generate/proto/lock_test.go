@@ -293,6 +293,9 @@ func TestBrokenLocks(t *testing.T) {
 		{"the same name twice", replace(a, strings.Replace(a, `"name":"a"`, `"name":"b"`, 1)), genproto.LockInconsistent},
 		{"a name that is none", replace(a, strings.Replace(a, `"name":"a"`, `"name":"a b"`, 1)), genproto.LockInconsistent},
 		{"the same field twice", replace(a, a+","+strings.Replace(a, "3", "7", 1)), genproto.LockInconsistent},
+		{"a message whose name is none", replace(`"name":"TestSpec"`, `"name":"Test Spec"`), genproto.LockInconsistent},
+		{"a message without a name", replace(`"name":"TestSpec"`, `"name":""`), genproto.LockInconsistent},
+		{"a field with two names", replace(a, a+","+`{"number":7,"name":"c","json":"a","type":"int64"}`), genproto.LockInconsistent},
 		{"the same message twice", replace(`"name":"TestSpec"`, `"name":"Test"`), genproto.LockInconsistent},
 	} {
 		_, err := genproto.ParseLock(c.lock, pkg)
@@ -340,6 +343,11 @@ func TestGenerate(t *testing.T) {
 	again, err := genproto.Generate(after, second, genproto.Options{})
 	if err != nil || !bytes.Equal(again[name], second[name]) || !bytes.Equal(again[name+".lock"], second[name+".lock"]) {
 		t.Errorf("the third run differs: %v", err)
+	}
+	second[name+".lock"] = []byte("{")
+	var broken *genproto.LockError
+	if _, err := genproto.Generate(after, second, genproto.Options{}); !errors.As(err, &broken) || broken.Problem != genproto.LockBroken || !strings.HasPrefix(err.Error(), name+".lock: ") {
+		t.Errorf("with a broken lock file: %v", err)
 	}
 	delete(second, name+".lock")
 	var problem *genproto.LockError

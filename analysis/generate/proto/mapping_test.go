@@ -3,8 +3,10 @@ package proto_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -221,7 +223,7 @@ func TestValues(t *testing.T) {
 		`{}`,
 		`{"s":"","i":0,"i32":0,"num":0,"b":false,"l":[],"m":{},"ll":[],"mm":{},"o":{},"e":{},"jo":{},"open":{}}`,
 		`{"s":"\u0000é😀","i":-9223372036854775808,"i32":-2147483648,"num":1.5e-300,"b":true}`,
-		`{"i":9223372036854775807,"i32":2147483647,"num":9007199254740992}`,
+		`{"i":9223372036854775807,"i32":2147483647,"num":9007199254740992}`, `{"num":9007199254740991}`, `{"num":-9007199254740991}`, `{"num":-9223372036854775808}`,
 		`{"ios":0}`, `{"ios":""}`, `{"ios":"50%"}`, `{"ios":-1}`,
 		`{"ns":null,"nl":null}`, `{"ns":"","nl":[]}`, `{"ns":"x","nl":[null,"",null]}`,
 		`{"ll":[[],[1],[]],"mm":{"":{},"a":{"b":""}},"l":["",""],"m":{"":""}}`,
@@ -308,12 +310,74 @@ func TestBrokenMessages(t *testing.T) {
 		{set("spec.j", protoreflect.ValueOfBytes([]byte("{"))), genproto.InvalidJSON},
 		{set("spec.open.unknown_fields", protoreflect.ValueOfBytes([]byte("[]"))), genproto.WrongType},
 		{dynamicpb.NewMessage(c.Descriptor().Fields().ByName("spec").Message()), genproto.WrongMessage},
+		{set("spec.num", protoreflect.ValueOfFloat64(math.NaN())), genproto.OutOfRange},
+		{set("spec.num", protoreflect.ValueOfFloat64(math.Inf(1))), genproto.OutOfRange},
+		{set("spec.num", protoreflect.ValueOfFloat64(math.Inf(-1))), genproto.OutOfRange},
 	} {
 		_, err := c.Marshal(tc.m)
 		var problem *genproto.ConversionError
 		if !errors.As(err, &problem) || problem.Problem != tc.want {
 			t.Errorf("%v: %v, want %q", tc.m, err, tc.want)
 		}
+	}
+	spec := dynamicpb.NewMessage(c.Descriptor().Fields().ByName("spec").Message())
+	if err := c.Unmarshal([]byte(`{}`), spec); err == nil || !strings.Contains(err.Error(), string(genproto.WrongMessage)) {
+		t.Errorf("another message: %v", err)
+	}
+}
+
+// TestNumbersBelow checks that wrong numbers in lists and maps are located.
+func TestNumbersBelow(t *testing.T) {
+	t.Parallel()
+	c, err := genproto.NewCodec(message(t, file(one(t, crdOf("Test", `{type: object, properties: {
+		l: {type: array, items: {type: number}}, m: {type: object, additionalProperties: {type: number}}, i: {type: integer}}}`))), "Test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, want := range map[string]string{"l": "spec.l[1]", "m": "spec.m.x"} {
+		m := dynamicpb.NewMessage(c.Descriptor())
+		spec := m.Mutable(m.Descriptor().Fields().ByName("spec")).Message()
+		switch v := spec.Mutable(spec.Descriptor().Fields().ByName(protoreflect.Name(field))); field {
+		case "l":
+			v.List().Append(protoreflect.ValueOfFloat64(1))
+			v.List().Append(protoreflect.ValueOfFloat64(math.NaN()))
+		case "m":
+			v.Map().Set(protoreflect.ValueOfString("x").MapKey(), protoreflect.ValueOfFloat64(math.NaN()))
+		}
+		if _, err := c.Marshal(m); err == nil || !strings.HasPrefix(err.Error(), want+": ") {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	// An integer may have an exponent, and only empty lists and maps are marked as empty.
+	m := dynamicpb.NewMessage(c.Descriptor())
+	if err := c.Unmarshal([]byte(`{"spec":{"l":[1],"m":{},"i":1e3}}`), m); err != nil {
+		t.Fatal(err)
+	}
+	spec := m.Get(m.Descriptor().Fields().ByName("spec")).Message()
+	fields := spec.Descriptor().Fields()
+	if empty := spec.Get(fields.ByName("empty_fields")).List(); empty.Len() != 1 || empty.Get(0).Uint() != uint64(fields.ByName("m").Number()) {
+		t.Errorf("empty are %v", empty)
+	}
+	if got := spec.Get(fields.ByName("i")).Int(); got != 1000 {
+		t.Errorf("1e3 is %d", got)
+	}
+}
+
+// TestEntryNames checks the names of the messages that compilers declare for maps.
+func TestEntryNames(t *testing.T) {
+	t.Parallel()
+	m := message(t, file(one(t, crdOf("Test", `{type: object, properties: {
+		fooBar: {type: object, additionalProperties: {type: string}}, a2b: {type: object, additionalProperties: {type: string}}, "x-1y": {type: object, additionalProperties: {type: string}}}}`))), "Test")
+	nested := m.Fields().ByName("spec").Message().Messages()
+	var got []string
+	for i := range nested.Len() {
+		got = append(got, string(nested.Get(i).Name()))
+	}
+	if want := []string{"A2bEntry", "FooBarEntry", "X1yEntry"}; !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if f := file(one(t, crdOf("3d", `{type: object}`))); f.MessageName("3d") != "Kind3d" {
+		t.Errorf("the message of the kind 3d is %s", f.MessageName("3d"))
 	}
 }
 
