@@ -77,7 +77,9 @@ func (p *pair) findings(t *testing.T, sem schema.Semantics) string {
 		return "> error: " + err.Error() + "\n"
 	}
 	var b strings.Builder
+	var findings []impact.Finding
 	add := func(all ...impact.Finding) {
+		findings = append(findings, all...)
 		for _, f := range all {
 			fmt.Fprintf(&b, "> %s %s %s: %s\n", f.Severity, f.Rule, f.Path, strings.ReplaceAll(f.Message, "\n", "\n> "))
 			pointers := f.Pointer
@@ -115,6 +117,22 @@ func (p *pair) findings(t *testing.T, sem schema.Semantics) string {
 		if n := objects.Classes[class]; n > 0 {
 			fmt.Fprintf(&b, "> %d of %d objects: %s\n", n, objects.Tried, class.Observed())
 		}
+	}
+	for _, group := range impact.Group(findings) {
+		if len(group) == 1 {
+			continue
+		}
+		f := impact.Merge(group)
+		fmt.Fprintf(&b, "> together: %s %s %s: %s\n", f.Severity, f.Rule, f.Path, f.Message)
+		for _, p := range impact.Places(group) {
+			fmt.Fprintf(&b, ">     %s, first at %s\n", p.String(), p.First.Path)
+		}
+		for _, d := range f.Detail {
+			fmt.Fprintf(&b, ">     %s\n", d)
+		}
+	}
+	for _, f := range c.OtherSemantics(t.Context()) {
+		fmt.Fprintf(&b, "> %s %s %s: %s %q\n", f.Severity, f.Rule, f.Path, f.Message, f.Equal)
 	}
 	return b.String()
 }
