@@ -97,15 +97,8 @@ func Added(new *api.CustomResourceDefinition, o Options) *Comparison {
 // rejections returns the reasons why the API server would reject the update.
 func rejections(ctx context.Context, old, new *api.CustomResourceDefinition, o Options) field.ErrorList {
 	old, new = old.DeepCopy(), new.DeepCopy()
-	if len(old.Status.StoredVersions) == 0 {
-		// An API server that accepted the old CRD has set its status.
-		for _, v := range old.Spec.Versions {
-			if v.Storage {
-				old.Status.StoredVersions = []string{v.Name}
-			}
-		}
-	}
 	if len(old.Status.Conditions) == 0 {
+		// An API server that accepted the old CRD has set its status.
 		old.Status.Conditions = []api.CustomResourceDefinitionCondition{{Type: api.Established, Status: api.ConditionTrue}}
 	}
 	// An API server keeps the metadata that it has set, unless the update sets it.

@@ -145,7 +145,7 @@ func (c *Change) reasons(class, verdict Class, seen map[string]bool) (lines []st
 
 // Names returns a finding if the CRDs have different names.
 func (c *Comparison) Names() []Finding {
-	if c.old == nil || c.new == nil || c.old.CRD().Name == c.new.CRD().Name {
+	if c.old == nil || c.old.CRD().Name == c.new.CRD().Name {
 		return nil
 	}
 	return []Finding{{OldPointer: "/metadata/name", CRD: c.Name, Finding: analysis.Finding{
@@ -179,7 +179,7 @@ func (c *Comparison) Rejections() (findings []Finding) {
 // OtherSemantics compares the CRDs under the other semantics and reports the changes whose
 // verdict is worse there.
 func (c *Comparison) OtherSemantics(ctx context.Context) (findings []Finding) {
-	if c.old == nil || c.new == nil {
+	if c.old == nil {
 		return nil
 	}
 	options := c.options

@@ -134,7 +134,7 @@ func (c *Comparison) Try(ctx context.Context, src []byte) (*Outcome, error) {
 		return nil, err
 	}
 	group, version, _ := strings.Cut(id.APIVersion, "/")
-	if c.old == nil || c.new == nil || group != c.old.Group() || id.Kind != c.old.Names().Kind {
+	if c.old == nil || group != c.old.Group() || id.Kind != c.old.Names().Kind {
 		return nil, ErrOtherKind
 	}
 	from := c.old.Version(version)
@@ -209,23 +209,22 @@ func (t *trial) read(src []byte) error {
 		return err
 	}
 	t.place(obj)
-	vs, err := t.from.Validate(t.ctx, obj, nil)
-	if err != nil {
-		return err
-	}
+	vs, _ := t.from.Validate(t.ctx, obj, nil) // the schema is compiled
 	t.held = map[string]bool{}
 	t.hold(vs)
 	bare := jsonx.CopyObject(obj)
 	stripped := false
 	for _, change := range report.Changes {
-		if change.Kind == schema.Defaulted && remove(bare, change.Path) {
+		if change.Kind == schema.Defaulted {
+			change.Path.Delete(bare)
 			stripped = true
 		}
 	}
-	if err := t.add(p, obj); err != nil || !stripped {
-		return err
+	t.add(p, obj)
+	if stripped {
+		t.add(p, bare)
 	}
-	return t.add(p, bare)
+	return nil
 }
 
 // place sets the namespace of a namespaced object that has none, because it comes from a file:
@@ -239,22 +238,16 @@ func (t *trial) place(obj schema.Object) {
 
 // add adds a form in which the object may be stored. Reading it may return something else,
 // because nulls in a default may be dropped. A form that was never valid is not added.
-func (t *trial) add(p *schema.Program, stored schema.Object) error {
+func (t *trial) add(p *schema.Program, stored schema.Object) {
 	view := jsonx.CopyObject(stored)
-	if _, err := p.Normalize(view, schema.DecodeOptions{FromStorage: true}); err != nil {
-		return err
-	}
-	vs, err := t.from.Validate(t.ctx, view, nil)
-	if err != nil {
-		return err
-	}
+	_, _ = p.Normalize(view, schema.DecodeOptions{FromStorage: true}) // it has been decoded
+	vs, _ := t.from.Validate(t.ctx, view, nil)
 	if len(t.forms) == 0 {
 		t.hold(vs)
 	} else if len(vs) > 0 {
-		return nil
+		return
 	}
 	t.forms = append(t.forms, form{stored, view})
-	return nil
 }
 
 // hold records the object's violations of the old CRD.
@@ -266,29 +259,6 @@ func (t *trial) hold(vs schema.Violations) {
 }
 
 func key(v *schema.Violation) string { return v.Kind.String() + v.Path.Pointer() }
-
-// remove removes a field, and reports whether the path names a field.
-func remove(v any, p schema.Path) bool {
-	for i, s := range p {
-		switch x := v.(type) {
-		case map[string]any:
-			if i == len(p)-1 {
-				_, found := x[s.Key]
-				delete(x, s.Key)
-				return found
-			}
-			v = x[s.Key]
-		case []any:
-			if s.Index >= len(x) {
-				return false
-			}
-			v = x[s.Index]
-		default:
-			return false
-		}
-	}
-	return false
-}
 
 // through reads the stored object in a version of the new CRD and validates it.
 func (t *trial) through(to *crd.Version) error {
@@ -307,10 +277,7 @@ func (t *trial) through(to *crd.Version) error {
 		before, view := maps.Clone(f.stored), maps.Clone(f.view)
 		before["apiVersion"], view["apiVersion"] = apiVersion, apiVersion
 		t.difference(nil, before, view, obj)
-		vs, err := to.Validate(t.ctx, obj, nil)
-		if err != nil {
-			return err
-		}
+		vs, _ := to.Validate(t.ctx, obj, nil) // the schema is compiled
 		for i := range vs {
 			if vs[i].Kind == schema.RulesSkipped {
 				t.outcome.RulesSkipped = true

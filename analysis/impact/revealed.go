@@ -12,7 +12,7 @@ import (
 // it does not specify them, and are served under the new one. They may hold what nobody has
 // validated.
 func (c *Comparison) Revealed(stored []byte) ([]schema.Path, error) {
-	if c.old == nil || c.new == nil {
+	if c.old == nil {
 		return nil, nil
 	}
 	return compliance.New(c.old).Revealed(compliance.New(c.new), stored)
