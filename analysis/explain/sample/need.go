@@ -24,7 +24,7 @@ type need struct {
 	minProps, maxProps   int64
 	types                []string
 	// required are the fields that must be present, excluded those that branches that were
-	// not chosen require.
+	// not chosen require. A field that is in both must be present.
 	required, excluded map[string]bool
 	// fields and items are additional conditions on the fields and the items.
 	fields map[string][]*schema.NestedValueValidation
@@ -42,9 +42,6 @@ func needs(v *schema.ValueValidation, nested []*schema.NestedValueValidation) *n
 	}
 	for _, x := range nested {
 		n.addNested(x)
-	}
-	for name := range n.required {
-		delete(n.excluded, name)
 	}
 	return n
 }

@@ -9,14 +9,11 @@ import (
 // matching returns strings that match a regular expression, at least minLength long if
 // possible. It returns none for a pattern that is not a regular expression.
 func matching(pattern string, minLength int64, variation int) (list []string) {
-	tree, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return nil
-	}
 	check, err := regexp.Compile(pattern)
 	if err != nil {
 		return nil
 	}
+	tree, _ := syntax.Parse(pattern, syntax.Perl) // as Compile does
 	seen := map[string]bool{}
 	for _, repeats := range []int{1, 0, 2, 3, 4, 6, 8, 12, 20, 36, 63, int(min(minLength, maxText))} {
 		for branch := range 4 {

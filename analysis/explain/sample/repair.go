@@ -97,10 +97,8 @@ func score(vs schema.Violations) (sum float64) {
 	for i := range vs {
 		v := &vs[i]
 		switch v.Kind {
-		case schema.RulesSkipped:
-			sum += 1
-		case schema.Rule:
-			sum += 1
+		case schema.RulesSkipped, schema.Rule:
+			sum++
 		case schema.AnyOf, schema.OneOf:
 			sum += 1000
 			if v.Closest >= 0 && v.Closest < len(v.Branches) {

@@ -200,6 +200,18 @@ func TestUnsolvable(t *testing.T) {
 	}
 }
 
+// TestNoSchema checks the sample of a CRD without a schema.
+func TestNoSchema(t *testing.T) {
+	v := define(t, `{apiVersion: apiextensions.k8s.io/v1beta1, kind: CustomResourceDefinition, metadata: {name: things.example.com},
+spec: {group: example.com, names: {kind: Thing, plural: things}, scope: Namespaced, version: v1}}`, schema.KEP).Version("v1")
+	for _, size := range []sample.Size{sample.Minimal, sample.Full} {
+		s, err := sample.New(t.Context(), v, size)
+		if err != nil || !s.Valid() || len(s.Object) != 3 {
+			t.Errorf("%s: %v, %v", size, s, err)
+		}
+	}
+}
+
 // TestStopped checks that the search stops when its context ends.
 func TestStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -69,7 +69,7 @@ func given(s *schema.Structural) (any, bool) {
 	switch {
 	case s.Default != nil && s.Default.Value != nil:
 		// The full sample shows fields that the default of an object may lack.
-		if _, isObject := s.Default.Value.(map[string]any); isObject && len(s.Properties) > 0 {
+		if len(s.Properties) > 0 {
 			return nil, false
 		}
 		return jsonx.Copy(s.Default.Value), true
