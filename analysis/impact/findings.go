@@ -101,7 +101,7 @@ func (c *Comparison) finding(ch *Change, worst Class) Finding {
 	f := Finding{
 		OldPointer: ch.OldPointer, CRD: c.Name, Version: ch.version(), Field: FieldPath(ch.Path),
 		Class: worst, Equal: ch.equality(worst), head: head,
-		moves: ch.OldVersion != "" && ch.NewVersion != "" && ch.OldVersion != ch.NewVersion,
+		moves: strings.Contains(ch.version(), " → "),
 		Finding: analysis.Finding{
 			Rule: worst.ID(), Severity: c.options.Config.severity(worst.ID(), worst.Severity()),
 			Path: ch.Place(), Pointer: ch.NewPointer, Part: analysis.FieldName,
@@ -194,7 +194,7 @@ func (c *Comparison) OtherSemantics(ctx context.Context) (findings []Finding) {
 	}
 	for i := range other.Changes {
 		change := &other.Changes[i]
-		if class, known := here[change.key()]; change.Class() > class || !known && change.Class() > Safe {
+		if change.Class() > here[change.key()] { // a change that is not known is safe
 			f := other.Finding(change)
 			if f.Equal != (Equality{}) {
 				f.Equal.Kind += " " + f.Rule // the class

@@ -100,7 +100,7 @@ func Places(findings []Finding) (places []Place) {
 			places = append(places, Place{CRD: f.CRD, Field: f.Field, First: f})
 		}
 		p := &places[i]
-		if f.Version != "" && !slices.Contains(p.Versions, f.Version) {
+		if f.Version != "" {
 			p.Versions = append(p.Versions, f.Version)
 		}
 		if p.First.moves && !f.moves {
@@ -110,6 +110,7 @@ func Places(findings []Finding) (places []Place) {
 	for i := range places {
 		// A version comes before the step from it to another one, which starts with its name.
 		slices.Sort(places[i].Versions)
+		places[i].Versions = slices.Compact(places[i].Versions)
 	}
 	return places
 }

@@ -103,10 +103,7 @@ func (o *Objects) attribute(name string, outcome *Outcome) {
 
 // reveal counts the fields of an object that only the new CRD serves.
 func (o *Objects) reveal(name string, src []byte) {
-	paths, err := o.Revealed(src)
-	if err != nil {
-		return // Try has reported what cannot be compiled
-	}
+	paths, _ := o.Revealed(src) // Try has reported what cannot be compiled
 	seen := map[string]bool{}
 	for _, path := range paths {
 		pattern := path.Pattern()

@@ -152,9 +152,8 @@ func (c *Comparison) Try(ctx context.Context, src []byte) (*Outcome, error) {
 			return nil, err
 		}
 	}
-	moved := from.Storage() && c.new.Storage() != nil && c.new.Storage().Name() != version
-	if (moved || to == nil) && none && c.new.Storage() != nil {
-		if err := t.through(c.new.Storage()); err != nil {
+	if storage := c.new.Storage(); storage != nil && storage != to && none && (from.Storage() || to == nil) {
+		if err := t.through(storage); err != nil {
 			return nil, err
 		}
 	}
