@@ -1,6 +1,7 @@
 // Package espaliertest runs an API server in a Go test: the real one, in the process of
-// the test, with a database of its own in a temporary directory. It is ready in a
-// fraction of a second and needs nothing to be installed.
+// the test, with its own objects, which it keeps in memory. It is ready in a fraction of a
+// second and needs nothing to be installed. [WithEtcd] keeps the objects in an embedded etcd, in a
+// temporary directory, as `espalier serve` does.
 //
 //	func TestController(t *testing.T) {
 //		s := espaliertest.Start(t)
@@ -87,9 +88,16 @@ func WithSemantics(s schema.Semantics) Option {
 }
 
 // WithFlags sets flags of `espalier serve`. Feature gates and the emulated version apply to
-// the whole process.
+// the whole process. Flags of etcd, such as --etcd-servers, select etcd as [WithEtcd] does.
 func WithFlags(flags ...string) Option {
 	return func(c *settings) { c.flags = append(c.flags, flags...) }
+}
+
+// WithEtcd keeps the objects in an embedded etcd instead of memory. Requests have the same
+// results: the memory has the revisions, watches and limits of etcd, and a test compares them. It
+// takes more time and memory, and tests what runs in production down to the disk.
+func WithEtcd() Option {
+	return func(c *settings) { c.options.Storage = server.StorageEtcd }
 }
 
 // WithCRDs installs CRDs before the server is returned. It accepts the same sources as
@@ -142,6 +150,7 @@ func run(ctx context.Context, dir string, opts []Option) (*Server, error) {
 	c.options.DataDir = filepath.Join(dir, "data")
 	c.options.SecurePort = 0
 	c.options.Ephemeral = true
+	c.options.Storage = server.StorageMemory
 	c.options.Semantics = schema.Kubernetes
 	c.options.Warnings = lint.Warnings
 	c.options.Faults = new(faults.Set)
@@ -158,6 +167,9 @@ func run(ctx context.Context, dir string, opts []Option) (*Server, error) {
 	}
 	if args := flags.Args(); len(args) > 0 {
 		return nil, fmt.Errorf("%q is not a flag", args[0])
+	}
+	if !flags.Changed("storage") && (len(c.options.Etcd.URLs) > 0 || flags.Changed("quota-backend-bytes")) {
+		c.options.Storage = server.StorageEtcd
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

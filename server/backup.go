@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -47,8 +45,8 @@ func (o *Options) openForBackup(ctx context.Context) (client *clientv3.Client, d
 	if len(o.Etcd.URLs) > 0 {
 		return o.openExternal(ctx)
 	}
-	dir := filepath.Join(o.DataDir, "etcd")
-	if _, err := os.Stat(filepath.Join(dir, "member")); err != nil {
+	dir := o.etcdDir()
+	if !etcd.HasData(dir) {
 		return nil, nil, fmt.Errorf("%s has no data of an embedded etcd: set the directory of the server with --data-dir, or its external etcd with --etcd-servers", o.DataDir)
 	}
 	var inUse *inUseError
@@ -146,5 +144,5 @@ func Restore(ctx context.Context, o *Options, r RestoreOptions) (result snapshot
 		}
 		defer func() { _ = lock.Close() }() // the process ends soon, and frees it too
 	}
-	return s.Restore(ctx, filepath.Join(o.DataDir, "etcd"), snapshot.RestoreOptions{Bump: r.Bump, Force: r.Force, DryRun: r.DryRun})
+	return s.Restore(ctx, o.etcdDir(), snapshot.RestoreOptions{Bump: r.Bump, Force: r.Force, DryRun: r.DryRun})
 }

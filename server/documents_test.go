@@ -32,7 +32,7 @@ func TestDocuments(t *testing.T) {
 	}
 	servers := map[string]*espaliertest.Server{}
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
-		servers[sem.String()] = espaliertest.Start(t, espaliertest.WithSemantics(sem))
+		servers[sem.String()] = espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(sem))
 	}
 	for _, f := range files {
 		cases := map[string][]serverCase{}

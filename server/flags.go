@@ -92,6 +92,8 @@ func (o *Options) AddDataFlags(fs *pflag.FlagSet) {
 
 func (o *Options) addStorageFlags(fs *pflag.FlagSet) {
 	o.AddDataFlags(fs)
+	fs.StringVar(&o.Storage, "storage", o.Storage,
+		"`where` to keep objects: etcd, or memory, which keeps nothing when the server stops; certificates and the kubeconfig are in the data directory with both")
 	fs.DurationVar(&o.EtcdCompactionInterval, "etcd-compaction-interval", o.EtcdCompactionInterval,
 		"`interval` of compaction requests to etcd; 0 disables compaction")
 	fs.StringVar(&o.EncryptionProviderConfig, "encryption-provider-config", o.EncryptionProviderConfig,

@@ -223,7 +223,7 @@ func TestRequestMemory(t *testing.T) { //nolint:paralleltest // measures the hea
 		return or
 	}
 	// In kubernetes semantics, some of these patches are answered with an internal error.
-	s := espaliertest.Start(t, espaliertest.WithSemantics(schema.KEP), espaliertest.WithCRDs([]byte(hostileDefinition)))
+	s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(schema.KEP), espaliertest.WithCRDs([]byte(hostileDefinition)))
 	h := newHostile(t, s)
 	h.send(hostileRequest{method: http.MethodPost, path: hostileThings, body: hostileThing("seen", `"spec":{}`), code: http.StatusCreated})
 	h.send(hostileRequest{method: http.MethodPost, path: memoryConfigMaps, body: strings.Replace(memoryConfigMap, `"a"`, `"seen","finalizers":["a/b"],"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"a","uid":"a"}]`, 1) + `}}`, code: http.StatusCreated})

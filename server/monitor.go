@@ -12,17 +12,24 @@ import (
 // to etcd on its own and waits until it can, so that there would be no metrics at all while
 // etcd does not answer.
 func (db *database) monitors() ([]metrics.Monitor, error) {
-	return []metrics.Monitor{monitor{db.client}}, nil
+	endpoints := db.client.Endpoints()
+	if db.memory != nil {
+		endpoints = []string{""} // its client has none, and needs none
+	}
+	return []metrics.Monitor{monitor{db.client, endpoints}}, nil
 }
 
 // monitor asks etcd for its size.
-type monitor struct{ client *clientv3.Client }
+type monitor struct {
+	client    *clientv3.Client
+	endpoints []string
+}
 
 // Monitor returns the size according to the first member that answers. ctx limits the time for
 // all of them.
 func (m monitor) Monitor(ctx context.Context) (metrics.StorageMetrics, error) {
 	var errs []error
-	for _, endpoint := range m.client.Endpoints() {
+	for _, endpoint := range m.endpoints {
 		status, err := m.client.Status(ctx, endpoint)
 		if err == nil {
 			return metrics.StorageMetrics{Size: status.DbSize}, nil

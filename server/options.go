@@ -49,6 +49,8 @@ type Options struct {
 	// the default is a file in DataDir.
 	KubeconfigOut string
 
+	// Storage is where objects are kept: StorageEtcd or StorageMemory.
+	Storage string
 	// Etcd configures an external etcd cluster; without URLs, the server runs an embedded
 	// etcd.
 	Etcd etcd.Endpoints
@@ -181,12 +183,21 @@ const maxGoawayChance = 0.02
 // minServerLease is the minimum of --server-lease-duration: etcd does not grant shorter leases.
 const minServerLease = 2 * time.Second
 
+// The values of [Options.Storage].
+const (
+	// StorageEtcd keeps objects in etcd.
+	StorageEtcd = "etcd"
+	// StorageMemory keeps objects in memory, until the server stops.
+	StorageMemory = "memory"
+)
+
 // NewOptions returns the default options.
 func NewOptions() *Options {
 	return &Options{
 		BindAddress:                    "127.0.0.1",
 		SecurePort:                     6443,
 		DataDir:                        "espalier-data",
+		Storage:                        StorageEtcd,
 		EtcdPrefix:                     keys.DefaultPrefix,
 		EtcdCompactionInterval:         storagebackend.DefaultCompactInterval,
 		ServerLease:                    peers.DefaultLease,
@@ -243,6 +254,7 @@ func (o *Options) Validate() error {
 	if o.DataDir == "" {
 		bad("--data-dir must not be empty")
 	}
+	o.validateStorage(bad)
 	for _, u := range o.Etcd.URLs {
 		if !strings.HasPrefix(u, "http://") && !strings.HasPrefix(u, "https://") && !strings.HasPrefix(u, "unix://") {
 			bad("--etcd-servers %q is not a URL: it must begin with http://, https:// or unix://", u)
@@ -377,3 +389,28 @@ func (o *Options) kubeconfigPath() string {
 	}
 	return filepath.Join(o.DataDir, "kubeconfig")
 }
+
+// validateStorage reports options that have no meaning for the storage.
+func (o *Options) validateStorage(bad func(format string, args ...any)) {
+	switch o.Storage {
+	case StorageEtcd:
+		return
+	case StorageMemory:
+	default:
+		bad("--storage %q: must be %s or %s", o.Storage, StorageEtcd, StorageMemory)
+		return
+	}
+	if len(o.Etcd.URLs) > 0 {
+		bad("--etcd-servers cannot be set with --storage %s, which keeps objects in memory: remove one of them", StorageMemory)
+	}
+	if o.EtcdQuota != etcd.DefaultQuota {
+		bad("--quota-backend-bytes cannot be set with --storage %s, which has no embedded etcd: remove one of them", StorageMemory)
+	}
+	if etcd.HasData(o.etcdDir()) {
+		bad("--data-dir %s has the data of an embedded etcd, which --storage %s would ignore: set another directory for the certificates and the kubeconfig, or --storage %s",
+			o.DataDir, StorageMemory, StorageEtcd)
+	}
+}
+
+// etcdDir returns the directory of the embedded etcd.
+func (o *Options) etcdDir() string { return filepath.Join(o.DataDir, "etcd") }

@@ -17,7 +17,7 @@ func TestPatchesThatDoNotFit(t *testing.T) {
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		t.Run(sem.String(), func(t *testing.T) {
 			t.Parallel()
-			s := espaliertest.Start(t, espaliertest.WithSemantics(sem), espaliertest.WithCRDs([]byte(hostileDefinition)))
+			s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(sem), espaliertest.WithCRDs([]byte(hostileDefinition)))
 			h := newHostile(t, s)
 			const deployments = "/apis/apps/v1/namespaces/default/deployments"
 			for path, body := range map[string]string{

@@ -22,6 +22,7 @@ import (
 	"espalier.dev/server/encryption"
 	"espalier.dev/server/etcd"
 	"espalier.dev/server/etcd/kine"
+	"espalier.dev/server/etcd/memory"
 	"espalier.dev/server/fence"
 	"espalier.dev/server/keys"
 	"espalier.dev/server/peers"
@@ -34,7 +35,8 @@ type database struct {
 	endpoints etcd.Endpoints
 	client    *clientv3.Client
 	root      keys.Root
-	member    *etcd.Member // nil if the etcd is external
+	member    *etcd.Member // nil if the etcd is external or in memory
+	memory    *memory.DB   // nil unless the etcd is in memory
 	fences    *fence.Fences
 	store     *store.Store
 	// encryption encrypts the stored resources.
@@ -49,26 +51,12 @@ type database struct {
 // openDatabase starts the embedded etcd, or connects to the external one.
 func openDatabase(ctx context.Context, o *Options) (*database, error) {
 	db := &database{endpoints: o.Etcd, root: keys.NewRoot(o.EtcdPrefix)}
-	if len(o.Etcd.URLs) == 0 {
-		member, err := etcd.Start(ctx, etcd.Config{
-			Dir:           filepath.Join(o.DataDir, "etcd"),
-			Quota:         o.EtcdQuota,
-			UnsafeNoFsync: o.Ephemeral,
-		})
-		if err != nil {
-			return nil, err
-		}
-		db.member = member
-		db.endpoints.URLs = []string{member.Endpoint()}
-	} else {
-		db.endpoints.Kine = kine.New(keys.Fences)
-	}
-	client, err := etcd.Connect(ctx, db.endpoints)
+	err := db.connect(ctx, o)
 	if err != nil {
 		db.close()
 		return nil, err
 	}
-	db.client = client
+	client := db.client
 	// First of all: data of a newer release must not change.
 	if err := db.checkFormat(ctx); err != nil {
 		db.close()
@@ -128,7 +116,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		Lifecycle:   o.admits(plugins.Find("NamespaceLifecycle")),
 		Transformer: db.encryption,
 	})
-	if db.member == nil && db.registration == nil {
+	if len(o.Etcd.URLs) > 0 && db.registration == nil {
 		db.peers = peers.New(peers.Config{
 			Client: client, Root: db.root, Lease: o.ServerLease, File: filepath.Join(o.DataDir, "server-lease"),
 		})
@@ -137,12 +125,40 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 	return db, nil
 }
 
+// connect starts the etcd, unless it is external, and connects to it.
+func (db *database) connect(ctx context.Context, o *Options) (err error) {
+	switch {
+	case o.Storage == StorageMemory:
+		db.memory = memory.Open(memory.Config{})
+		db.client = db.memory.Client()
+		return nil
+	case len(o.Etcd.URLs) == 0:
+		if db.member, err = etcd.Start(ctx, etcd.Config{
+			Dir:           o.etcdDir(),
+			Quota:         o.EtcdQuota,
+			UnsafeNoFsync: o.Ephemeral,
+		}); err != nil {
+			return err
+		}
+		db.endpoints.URLs = []string{db.member.Endpoint()}
+	default:
+		db.endpoints.Kine = kine.New(keys.Fences)
+	}
+	db.client, err = etcd.Connect(ctx, db.endpoints)
+	return err
+}
+
 // openStore opens the store of all resources.
 func (db *database) openStore(ctx context.Context) (*store.Store, error) {
 	logger := klog.FromContext(ctx).WithName("store")
 	var failing atomic.Bool
+	var watcher clientv3.Watcher
+	if db.memory != nil {
+		watcher = db.memory.NewWatcher()
+	}
 	return store.Open(store.Config{
 		Client:      db.client,
+		Watcher:     watcher,
 		Transformer: db.encryption,
 		Prefix:      string(db.root),
 		Advice:      db.advice,
@@ -183,6 +199,9 @@ func (db *database) close() {
 	}
 	if db.member != nil {
 		db.member.Close()
+	}
+	if db.memory != nil {
+		db.memory.Close()
 	}
 }
 

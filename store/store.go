@@ -47,6 +47,9 @@ var ErrClosed = errors.New("the store is closed")
 type Config struct {
 	// Client is the connection to etcd. Close does not close it.
 	Client *clientv3.Client
+	// Watcher watches etcd, and nothing else uses it: etcd reports the progress of all watches
+	// together. Close closes it. Nil means one on the connection of the client.
+	Watcher clientv3.Watcher
 	// Prefix is the prefix of all keys. It ends with a slash.
 	Prefix string
 	// Transformer transforms values on their way to and from etcd. Nil means that they are
@@ -81,9 +84,8 @@ type Aging interface{ Ages() bool }
 
 // Store is a copy of the keys below a prefix of etcd. It is safe for concurrent use.
 type Store struct {
-	config Config
-	client *clientv3.Client
-	// watcher has a stream of its own: etcd reports the progress of a whole stream.
+	config  Config
+	client  *clientv3.Client
 	watcher clientv3.Watcher
 	prefix  string
 
@@ -146,11 +148,14 @@ func Open(c Config) (*Store, error) {
 	if c.MaxQueue == 0 {
 		c.MaxQueue = 10_000
 	}
+	if c.Watcher == nil {
+		c.Watcher = clientv3.NewWatcher(c.Client)
+	}
 	if c.Failed == nil {
 		c.Failed = func(error) {}
 	}
 	s := &Store{
-		config: c, client: c.Client, watcher: clientv3.NewWatcher(c.Client), prefix: c.Prefix,
+		config: c, client: c.Client, watcher: c.Watcher, prefix: c.Prefix,
 		loaded: make(chan struct{}), reload: make(chan struct{}, 1), wanted: make(chan struct{}, 1),
 		tree: newTree(), renewed: make(chan struct{}),
 		watchers: map[string]map[*Watcher]struct{}{},

@@ -66,7 +66,7 @@ func builtinRequests() []struct{ path, old, object string } {
 // answers of a server.
 func TestBuiltinAsServer(t *testing.T) {
 	t.Parallel()
-	server := espaliertest.Start(t)
+	server := espaliertest.Start(t, espaliertest.WithEtcd())
 	client, err := rest.HTTPClientFor(server.Config())
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ func runMigrate(t *testing.T, s *espaliertest.Server, args ...string) (stdout, s
 
 func TestMigrateOutput(t *testing.T) {
 	t.Parallel()
-	s := espaliertest.Start(t, espaliertest.WithCRDs(migrationCRD("v1")))
+	s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithCRDs(migrationCRD("v1")))
 	client, err := dynamic.NewForConfig(s.Config())
 	if err != nil {
 		t.Fatal(err)

@@ -39,6 +39,9 @@ administrator, and a kubeconfig that is written when the server is ready. It lis
 members of system:masters, such as the administrator, have full access, and others what
 roles and bindings give them.
 
+With --storage memory it keeps objects only while it runs, which is quicker and leaves nothing
+behind but certificates and the kubeconfig.
+
 The data can only be used with the semantics that it was created with. --semantics and the
 environment variable ` + semanticsVariable + ` select it; the file .espalier.yaml is not read.
 
@@ -49,6 +52,9 @@ it at once.`,
 
   # Listen on all interfaces
   espalier serve --data-dir /var/lib/espalier --bind-address 0.0.0.0
+
+  # Keep nothing when the server stops
+  espalier serve --storage memory
 
   # Use an external etcd
   espalier serve --etcd-servers https://etcd-0:2379,https://etcd-1:2379 \
@@ -104,6 +110,9 @@ func (a *app) serve(ctx context.Context, o *server.Options) error {
   kubectl get customresourcedefinitions
 
 `, s.URL(), shell.Quote(kubeconfig))
+	if o.Storage == server.StorageMemory {
+		fmt.Fprint(a.stdout, "Objects are in memory: nothing is kept when the server stops.\n\n")
+	}
 	select {
 	case <-ctx.Done():
 		// Running requests may take long to finish: the next signal kills the process, and then

@@ -23,7 +23,7 @@ func BenchmarkStart(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			before, n := cpu(b), 0
 			for b.Loop() {
-				s, err := espaliertest.Run(espaliertest.WithFlags(flags...))
+				s, err := espaliertest.Run(espaliertest.WithEtcd(), espaliertest.WithFlags(flags...))
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -47,7 +47,7 @@ func BenchmarkCreate(b *testing.B) {
 		policies int
 	}{{name: "disabled", flags: []string{disabled}}, {name: "none"}, {name: "policies=20", policies: 20}} {
 		b.Run(c.name, func(b *testing.B) {
-			s := espaliertest.Start(b, espaliertest.WithFlags(c.flags...), espaliertest.WithCRDs([]byte(widgets)))
+			s := espaliertest.Start(b, espaliertest.WithEtcd(), espaliertest.WithFlags(c.flags...), espaliertest.WithCRDs([]byte(widgets)))
 			client, err := rest.HTTPClientFor(s.Config())
 			if err != nil {
 				b.Fatal(err)

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 		if sem == schema.KEP {
 			opts = append(opts, espaliertest.WithFlags("--audit-policy-file="+policy, "--audit-log-path="+auditLog))
 		}
-		if servers[sem], err = espaliertest.Run(opts...); err != nil {
+		if servers[sem], err = espaliertest.Run(append(opts, espaliertest.WithEtcd())...); err != nil {
 			log.Fatal(err)
 		}
 	}

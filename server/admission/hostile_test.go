@@ -229,7 +229,7 @@ func TestConnectionsEnd(t *testing.T) {
 	}
 	h.StartTLS()
 	t.Cleanup(h.Close)
-	s := espaliertest.Start(t, espaliertest.WithCRDs([]byte(widgets)))
+	s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithCRDs([]byte(widgets)))
 	e := &env{T: t, url: s.URL(), client: httpClient(t, s), namespace: "default"}
 	e.configure("Validating", "v", &hook{Server: h}, `, failurePolicy: Ignore, namespaceSelector: {}`)
 	e.must("POST", e.widgets("v1"), widget("v1", "a", "{}"))

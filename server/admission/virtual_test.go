@@ -19,7 +19,7 @@ func TestReviewsAndWebhooks(t *testing.T) {
 	for _, excluded := range []bool{true, false} {
 		t.Run(fmt.Sprint(excluded), func(t *testing.T) {
 			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.ExcludeAdmissionWebhookVirtualResources, excluded)
-			s := espaliertest.Start(t)
+			s := espaliertest.Start(t, espaliertest.WithEtcd())
 			c, err := rest.HTTPClientFor(s.Config())
 			if err != nil {
 				t.Fatal(err)

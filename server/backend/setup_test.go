@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/etcd/memory"
 	"espalier.dev/store"
 )
 
@@ -77,14 +78,14 @@ type setup struct {
 
 const storedPrefix = "test!"
 
-func newSetup(t testing.TB) *setup {
-	return newSetupWith(t, storagetesting.NewPrefixTransformer([]byte(storedPrefix), false))
-}
+// database starts an etcd for a test.
+type database func(t testing.TB, ctx context.Context) store.Config
 
-func newSetupWith(t testing.TB, tr value.Transformer) *setup {
+// databases are those that the suite runs on.
+var databases = map[string]database{"etcd": onEtcd, "memory": onMemory}
+
+func onEtcd(t testing.TB, ctx context.Context) store.Config {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	t.Cleanup(cancel)
 	member, err := etcd.Start(ctx, etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), UnsafeNoFsync: true})
 	if err != nil {
 		t.Fatal(err)
@@ -95,9 +96,33 @@ func newSetupWith(t testing.TB, tr value.Transformer) *setup {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
+	return store.Config{Client: client}
+}
+
+func onMemory(t testing.TB, _ context.Context) store.Config {
+	t.Helper()
+	db := memory.Open(memory.Config{})
+	t.Cleanup(db.Close)
+	client := db.Client()
+	t.Cleanup(func() { _ = client.Close() })
+	return store.Config{Client: client, Watcher: db.NewWatcher()}
+}
+
+func newSetup(t testing.TB) *setup { return newSetupOn(t, onEtcd) }
+
+func newSetupOn(t testing.TB, db database) *setup {
+	return newSetupWith(t, db, storagetesting.NewPrefixTransformer([]byte(storedPrefix), false))
+}
+
+func newSetupWith(t testing.TB, db database, tr value.Transformer) *setup {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	t.Cleanup(cancel)
+	c := db(t, ctx)
+	client := c.Client
 	compactor := etcd3.NewCompactor(client, 0, clock.RealClock{}, nil)
 	t.Cleanup(compactor.Stop)
-	c := store.Config{Client: client, Prefix: "/"}
+	c.Prefix = "/"
 	if tr != nil {
 		c.Transformer = transformer{tr}
 	}

@@ -26,7 +26,7 @@ func (*aging) TransformToStorage(_ context.Context, data []byte, _ value.Context
 // TestStaleIsCurrent writes an unchanged object again if it has become stale since it was read.
 func TestStaleIsCurrent(t *testing.T) {
 	a := &aging{}
-	s := newSetupWith(t, a)
+	s := newSetupWith(t, onEtcd, a)
 	pod := &example.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	if err := s.Create(s.ctx, "/pods/a", pod, pod, 0); err != nil {
 		t.Fatal(err)

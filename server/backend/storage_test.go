@@ -483,10 +483,10 @@ func TestLeases(t *testing.T) {
 func BenchmarkSuite(b *testing.B) {
 	data := storagetesting.PrepareBenchmarkData(10, 100, 50)
 	b.Run("WriteThroughput", func(b *testing.B) {
-		s := newSetupWith(b, nil)
+		s := newSetupWith(b, onEtcd, nil)
 		storagetesting.RunBenchmarkWriteThroughput(s.ctx, b, s, data, false, storagetesting.NewWatchLatencyTracker(clock.RealClock{}))
 	})
-	s := newSetupWith(b, nil)
+	s := newSetupWith(b, onEtcd, nil)
 	if err := storagetesting.PrecreateBenchmarkPods(s.ctx, s, data); err != nil {
 		b.Fatal(err)
 	}

@@ -121,7 +121,9 @@ func TestSuite(t *testing.T) {
 			storagetesting.RunWatchErrorIsBlockingFurtherEvents(s.ctx, t, s)
 		},
 	} {
-		t.Run(name, func(t *testing.T) { run(t, newSetup(t)) })
+		for storage, db := range databases {
+			t.Run(storage+"/"+name, func(t *testing.T) { run(t, newSetupOn(t, db)) })
+		}
 	}
 }
 
@@ -130,37 +132,43 @@ var errCorrupt = errors.New("bits flipped")
 
 // TestSuiteCorrupt runs the suite's tests of values that cannot be read.
 func TestSuiteCorrupt(t *testing.T) {
+	for storage, db := range databases {
+		t.Run(storage, func(t *testing.T) { testSuiteCorrupt(t, db) })
+	}
+}
+
+func testSuiteCorrupt(t *testing.T, db database) {
 	t.Run("TransformationFailure", func(t *testing.T) {
 		unsafeDeletion(t, false)
-		s := newSetup(t)
+		s := newSetupOn(t, db)
 		storagetesting.RunTestTransformationFailure(s.ctx, t, s)
 	})
 	t.Run("GetListWithoutErrorAggregation", func(t *testing.T) {
 		unsafeDeletion(t, false)
-		s := newSetup(t)
+		s := newSetupOn(t, db)
 		storagetesting.RunTestGetListWithoutErrorAggregation(s.ctx, t, s, errCorrupt)
 	})
 
 	unsafeDeletion(t, true)
 	t.Run("GetListWithErrorAggregation", func(t *testing.T) {
-		s := newSetup(t)
+		s := newSetupOn(t, db)
 		s.config.Intact = func(err error) bool { return !errors.Is(err, errCorrupt) }
 		storagetesting.RunTestGetListWithErrorAggregation(s.ctx, t, s, errCorrupt)
 	})
 	t.Run("WatchWithUnsafeDelete", func(t *testing.T) {
-		s := newSetup(t)
+		s := newSetupOn(t, db)
 		storagetesting.RunTestWatchWithUnsafeDelete(s.ctx, t, readOwnWrites{s}, errCorrupt)
 	})
 	t.Run("DeleteWithConflictAndMissingExpectedTransformOrDecodeError", func(t *testing.T) {
-		s := newSetup(t)
+		s := newSetupOn(t, db)
 		storagetesting.RunTestDeleteWithConflictAndMissingExpectedTransformOrDecodeError(s.ctx, t, s, s.codec.fails.Store)
 	})
 	t.Run("DeleteExpectedTransformOrDecodeError/decode", func(t *testing.T) {
-		s := newSetup(t)
+		s := newSetupOn(t, db)
 		storagetesting.RunTestDeleteExpectedTransformOrDecodeError(s.ctx, t, s, s.codec.fails.Store)
 	})
 	t.Run("DeleteExpectedTransformOrDecodeError/transform", func(t *testing.T) {
-		s := newSetup(t)
+		s := newSetupOn(t, db)
 		storagetesting.RunTestDeleteExpectedTransformOrDecodeError(s.ctx, t, s, func(failing bool) {
 			if failing {
 				s.transform(storagetesting.NewPrefixTransformer([]byte("other!"), false))
@@ -170,15 +178,17 @@ func TestSuiteCorrupt(t *testing.T) {
 }
 
 func TestSuiteStats(t *testing.T) {
-	for _, sized := range []bool{false, true} {
-		t.Run(fmt.Sprintf("sized=%v", sized), func(t *testing.T) {
-			s := newSetupWith(t, storagetesting.NewPrefixTransformer(nil, false)) // values as they are
-			if sized {
-				if err := s.EnableResourceSizeEstimation(s.keys); err != nil {
-					t.Fatal(err)
+	for storage, db := range databases {
+		for _, sized := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/sized=%v", storage, sized), func(t *testing.T) {
+				s := newSetupWith(t, db, storagetesting.NewPrefixTransformer(nil, false)) // values as they are
+				if sized {
+					if err := s.EnableResourceSizeEstimation(s.keys); err != nil {
+						t.Fatal(err)
+					}
 				}
-			}
-			storagetesting.RunTestStats(s.ctx, t, s, s.codec, s.transformer, sized)
-		})
+				storagetesting.RunTestStats(s.ctx, t, s, s.codec, s.transformer, sized)
+			})
+		}
 	}
 }

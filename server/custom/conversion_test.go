@@ -166,7 +166,7 @@ const (
 )
 
 func newParcels(t *testing.T, sem schema.Semantics) *parcels {
-	return newParcelsOn(t, espaliertest.Start(t, espaliertest.WithSemantics(sem)))
+	return newParcelsOn(t, espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(sem)))
 }
 
 func newParcelsOn(t *testing.T, server *espaliertest.Server) *parcels {

@@ -110,7 +110,7 @@ type workloads struct {
 }
 
 func newWorkloads(t testing.TB, sem schema.Semantics) *workloads {
-	server := espaliertest.Start(t, espaliertest.WithSemantics(sem), espaliertest.WithFlags("--disable-admission-plugins=NamespaceLifecycle"))
+	server := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(sem), espaliertest.WithFlags("--disable-admission-plugins=NamespaceLifecycle"))
 	w := &workloads{Script: servertest.NewScript(t, server, &txtar.Archive{})}
 	var original map[string]any
 	if err := json.Unmarshal(testcase.Medium().Object, &original); err != nil {

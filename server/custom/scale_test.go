@@ -13,7 +13,7 @@ import (
 // TestApplyScale checks that server-side apply of a Scale sets and owns the underlying field.
 func TestApplyScale(t *testing.T) {
 	t.Parallel()
-	s := servertest.NewScript(t, espaliertest.Start(t), &txtar.Archive{})
+	s := servertest.NewScript(t, espaliertest.Start(t, espaliertest.WithEtcd()), &txtar.Archive{})
 	for _, body := range []string{
 		`{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.scale.example.com"},
 		"spec": {"group": "scale.example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"}, "versions": [{"name": "v1", "served": true, "storage": true,

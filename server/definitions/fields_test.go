@@ -17,7 +17,7 @@ import (
 // another manager cannot take them over unnoticed.
 func TestManagedFields(t *testing.T) {
 	t.Parallel()
-	s := servertest.NewScript(t, espaliertest.Start(t), &txtar.Archive{})
+	s := servertest.NewScript(t, espaliertest.Start(t, espaliertest.WithEtcd()), &txtar.Archive{})
 	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	const name = "examples.mygroup.example.com"
 	definition := func(description string) []byte {

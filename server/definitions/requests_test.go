@@ -55,7 +55,7 @@ func field(a servertest.Answer, path string) string {
 // plain writes.
 func TestDefinitionRequests(t *testing.T) {
 	t.Parallel()
-	r := &requests{servertest.NewScript(t, espaliertest.Start(t), &txtar.Archive{})}
+	r := &requests{servertest.NewScript(t, espaliertest.Start(t, espaliertest.WithEtcd()), &txtar.Archive{})}
 	const json, merge = "application/json", "application/merge-patch+json"
 	create := func(t *testing.T, plural, kind, metadata string) servertest.Answer {
 		t.Helper()

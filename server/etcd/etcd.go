@@ -146,13 +146,19 @@ func (m *Member) await(ctx context.Context) error {
 // roomToStart returns an error if the disk has too little space for a new database. An
 // existing database starts on a full disk, too: it can be read, and objects can be deleted.
 func (m *Member) roomToStart() error {
-	if _, err := os.Stat(filepath.Join(m.dir, "member")); err == nil {
+	if HasData(m.dir) {
 		return nil
 	}
 	if free, ok := m.free(m.dir); ok && free < 2*reserve {
 		return fmt.Errorf("the disk of %s is full: a new database needs %d MB, only %d MB are free", m.dir, 2*reserve>>20, free>>20)
 	}
 	return nil
+}
+
+// HasData reports whether a directory has the data of a member.
+func HasData(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "member"))
+	return err == nil
 }
 
 // launch starts etcd. If etcd panics, because data is damaged or the disk is full, launch

@@ -35,7 +35,7 @@ const timeout = time.Minute
 // start starts a server with the CRD, and returns a context with a timeout.
 func start(t *testing.T, opts ...espaliertest.Option) (context.Context, *espaliertest.Server) {
 	t.Helper()
-	server := espaliertest.Start(t, opts...)
+	server := espaliertest.Start(t, append(opts, espaliertest.WithEtcd())...)
 	server.InstallCRDs(t, definitionFile)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	t.Cleanup(cancel)

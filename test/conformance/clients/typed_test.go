@@ -50,7 +50,7 @@ func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	config := espaliertest.Start(t).Config()
+	config := espaliertest.Start(t, espaliertest.WithEtcd()).Config()
 	var spoken contentTypes
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { spoken.next = next; return &spoken })
 	client := must(clientset.NewForConfig(config))(t).ApiextensionsV1().CustomResourceDefinitions()

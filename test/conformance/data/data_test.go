@@ -77,7 +77,7 @@ func testData(t *testing.T, prefix string, flags []string) {
 	stop()
 	checkStored(ctx, t, m.Endpoint(), prefix)
 
-	ours, err := espaliertest.Run(espaliertest.WithFlags(flags...))
+	ours, err := espaliertest.Run(espaliertest.WithEtcd(), espaliertest.WithFlags(flags...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func testData(t *testing.T, prefix string, flags []string) {
 		t.Fatal(err)
 	}
 	stop()
-	ours, err = espaliertest.Run(espaliertest.WithFlags(flags...))
+	ours, err = espaliertest.Run(espaliertest.WithEtcd(), espaliertest.WithFlags(flags...))
 	if err != nil {
 		t.Fatal(err)
 	}

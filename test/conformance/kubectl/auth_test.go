@@ -27,7 +27,7 @@ func (s *session) as(t *testing.T, name string, groups ...string) *session {
 // TestAuth runs the commands about users and roles.
 func TestAuth(t *testing.T) {
 	t.Parallel()
-	admin := sessionOf(t, espaliertest.Start(t)).in(t, "team")
+	admin := sessionOf(t, espaliertest.Start(t, espaliertest.WithEtcd())).in(t, "team")
 	jane := admin.as(t, "jane", "developers")
 	canI := func(t *testing.T, s *session, want string, args ...string) {
 		t.Helper()

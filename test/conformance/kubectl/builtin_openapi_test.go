@@ -9,7 +9,7 @@ import (
 // TestBuiltinKinds explains and shows Kubernetes' own kinds.
 func TestBuiltinKinds(t *testing.T) {
 	t.Parallel()
-	s := sessionOf(t, espaliertest.Start(t))
+	s := sessionOf(t, espaliertest.Start(t, espaliertest.WithEtcd()))
 	contains(t, columns(s.ok(t, "explain", "pod.spec.containers")), "KIND: Pod", "image <string>", "name <string> -required-", "ports <[]ContainerPort>", "DNS_LABEL")
 	contains(t, columns(s.ok(t, "explain", "deploy.spec")), "GROUP: apps", "replicas <integer>", "template <PodTemplateSpec> -required-")
 	contains(t, columns(s.ok(t, "explain", "cm.data")), "data <map[string]string>")

@@ -11,7 +11,7 @@ import (
 // has a namespace of its own.
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
-	s := sessionOf(t, espaliertest.Start(t))
+	s := sessionOf(t, espaliertest.Start(t, espaliertest.WithEtcd()))
 	for name, test := range map[string]func(*testing.T, *session){
 		"access":       testAccess,
 		"create":       testCreate,

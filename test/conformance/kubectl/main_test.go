@@ -53,7 +53,7 @@ type session struct {
 // newSession starts a server with the CRD in testdata.
 func newSession(t *testing.T, opts ...espaliertest.Option) *session {
 	t.Helper()
-	server := espaliertest.Start(t, opts...)
+	server := espaliertest.Start(t, append(opts, espaliertest.WithEtcd())...)
 	s := sessionOf(t, server)
 	s.ok(t, "create", "-f", s.testdata(t, "crd.yaml"))
 	s.ok(t, "wait", "--for=condition=Established", "crd/backups.storage.example.com", "--timeout=30s")

@@ -10,7 +10,7 @@ import (
 
 // TestCreateToken creates tokens of service accounts and uses them.
 func TestCreateToken(t *testing.T) {
-	s := sessionOf(t, espaliertest.Start(t))
+	s := sessionOf(t, espaliertest.Start(t, espaliertest.WithEtcd()))
 	ca, err := base64.StdEncoding.DecodeString(s.ok(t, "config", "view", "--raw", "-o", "jsonpath={.clusters[0].cluster.certificate-authority-data}"))
 	if err != nil {
 		t.Fatal(err)
