@@ -328,17 +328,123 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// BenchmarkStart measures how long a test waits for its server.
-func BenchmarkStart(b *testing.B) {
-	for b.Loop() {
-		s, err := Run()
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.StopTimer()
-		if err := s.Stop(); err != nil {
-			b.Fatal(err)
-		}
-		b.StartTimer()
+// TestStorage checks what selects where objects are kept.
+func TestStorage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		opts []Option
+		etcd bool
+	}{
+		{"default", nil, false},
+		{"WithEtcd", []Option{WithEtcd()}, true},
+		{"storage", []Option{WithFlags("--storage=etcd")}, true},
+		{"quota", []Option{WithFlags("--quota-backend-bytes=100000000")}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := Start(t, append(c.opts, WithoutControllers())...)
+			files, err := filepath.Glob(filepath.Join(filepath.Dir(s.Kubeconfig()), "etcd"))
+			if err != nil || (len(files) > 0) != c.etcd {
+				t.Errorf("etcd has %v, %v", files, err)
+			}
+			if c.etcd {
+				return
+			}
+			// Stopped and started again, nothing is left. An etcd is not ignored.
+			if err := s.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(filepath.Join(filepath.Dir(s.Kubeconfig()), "etcd", "member"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			_, err = run(t.Context(), filepath.Dir(filepath.Dir(s.Kubeconfig())), nil)
+			if err == nil || !strings.Contains(err.Error(), "has the data of an embedded etcd, which --storage memory would ignore") {
+				t.Error(err)
+			}
+		})
 	}
+}
+
+// BenchmarkStart measures how long a test waits for its server and for its end, and the heap that a
+// running server needs beyond that of the process.
+func BenchmarkStart(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		options []Option
+	}{{"memory", nil}, {"etcd", []Option{WithEtcd()}}} {
+		b.Run(c.name, func(b *testing.B) {
+			start := func() *Server {
+				s, err := Run(c.options...)
+				if err != nil {
+					b.Fatal(err)
+				}
+				return s
+			}
+			stop := func(s *Server) {
+				if err := s.Stop(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			stop(start()) // what the process needs once
+			var stopped time.Duration
+			for b.Loop() {
+				s := start()
+				b.StopTimer()
+				began := time.Now()
+				stop(s)
+				stopped += time.Since(began)
+				b.StartTimer()
+			}
+			b.StopTimer()
+			before := heap()
+			const servers = 10
+			var running []*Server
+			for range servers {
+				running = append(running, start())
+			}
+			grown := heap() - before
+			for _, s := range running {
+				stop(s)
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "start-ms")
+			b.ReportMetric(float64(stopped.Microseconds())/1000/float64(b.N), "stop-ms")
+			b.ReportMetric(grown/servers/(1<<20), "heap-MB")
+		})
+	}
+}
+
+// BenchmarkStartMany measures 200 servers in one process: the time of all starts, and that of all ends.
+func BenchmarkStartMany(b *testing.B) {
+	const servers = 200
+	for b.Loop() {
+		before := heap()
+		running := make([]*Server, servers)
+		began := time.Now()
+		for i := range running {
+			s, err := Run()
+			if err != nil {
+				b.Fatal(err)
+			}
+			running[i] = s
+		}
+		b.ReportMetric(float64(time.Since(began).Microseconds())/1000/servers, "start-ms")
+		b.ReportMetric((heap()-before)/servers/(1<<20), "heap-MB")
+		began = time.Now()
+		for _, s := range running {
+			if err := s.Stop(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(time.Since(began).Microseconds())/1000/servers, "stop-ms")
+	}
+}
+
+// heap returns the bytes of the heap that are in use.
+func heap() float64 {
+	goruntime.GC() // twice, because of what pools keep
+	goruntime.GC()
+	var m goruntime.MemStats
+	goruntime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
 }

@@ -65,6 +65,16 @@ func ExampleStart() {
 	}
 }
 
+// A server whose objects are in etcd, as in production.
+func ExampleWithEtcd() {
+	server, err := espaliertest.Run(espaliertest.WithEtcd(), espaliertest.WithCRDs("testdata/crds"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(server.Stop())
+	// Output: <nil>
+}
+
 // InstallCRDs accepts paths, YAML, file systems and objects.
 func ExampleServer_InstallCRDs() {
 	_ = func(t *testing.T) { // TestController
