@@ -185,9 +185,6 @@ func (c *compilation) validator(v *view, isResource bool, decl *apiservercel.Dec
 	}
 	for name := range v.s.Properties {
 		p := v.prop(name)
-		if !p.hasRules {
-			continue
-		}
 		var field *apiservercel.DeclType
 		if escaped, ok := apiservercel.Escape(name); ok {
 			// Values without a CEL type have no rules either: kube-apiserver does not

@@ -157,8 +157,8 @@ type compiled struct {
 	field schema.Path
 }
 
-// empty reports whether there is no rule.
-func (c *compiled) empty() bool { return c.rule.program == nil && c.err == nil }
+// empty reports whether there is no rule, if it has no error.
+func (c *compiled) empty() bool { return c.rule.program == nil }
 
 // bases are the environments for rules and messages, before variables are added.
 type bases struct{ rule, message func(text string) *cel.Env }

@@ -167,7 +167,7 @@ func (g *guardSearch) filterOf(e ast.Expr) (condition ast.Expr, item string) {
 	}
 	c := e.AsComprehension()
 	step := c.LoopStep()
-	if c.AccuInit().Kind() != ast.ListKind || step.Kind() != ast.CallKind || step.AsCall().FunctionName() != operators.Conditional {
+	if c.AccuInit().Kind() != ast.ListKind || step.AsCall().FunctionName() != operators.Conditional {
 		return nil, ""
 	}
 	args := step.AsCall().Args()

@@ -185,7 +185,7 @@ func (e *estimate) best(knobs []*knob) schema.RuleRemedy {
 		return nil
 	}
 	const most = int(apiservercel.DefaultMaxRequestSizeBytes)
-	n := int64(sort.Search(most, func(n int) bool { return n > 0 && !e.suffices(knobs, int64(n)) })) - 1
+	n := int64(sort.Search(most, func(n int) bool { return !e.suffices(knobs, int64(n)) })) - 1
 	var r schema.RuleRemedy
 	for _, k := range knobs {
 		if k.present == nil || *k.present > n {

@@ -390,6 +390,11 @@ func TestNoRules(t *testing.T) {
 	if r != nil || err != nil {
 		t.Errorf("got %v, %v", r, err)
 	}
+	// Rules below a value without a type are never evaluated.
+	r, err = rules.Compiler()(structural(`{type: object, properties: {any: {x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: integer, x-kubernetes-validations: [{rule: "false"}]}}}}}`))
+	if r != nil || err != nil {
+		t.Errorf("below a value without a type: got %v, %v", r, err)
+	}
 }
 
 func TestCompileErrors(t *testing.T) {
