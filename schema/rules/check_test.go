@@ -130,6 +130,10 @@ func TestRemedies(t *testing.T) {
 			""},
 		{"int or string", `{type: object, properties: {l: {type: array, maxItems: 1000, items: {x-kubernetes-int-or-string: true, x-kubernetes-validations: [{rule: "string(self).matches('^a+$')"}]}}}}`,
 			""},
+		{"a field of an embedded resource", `{type: object, properties: {l: {type: array, maxItems: 1000, items: {type: string, maxLength: 20}}, r: {type: object, x-kubernetes-embedded-resource: true, properties: {spec: {type: object, properties: {s: {type: string}}}}}}, x-kubernetes-validations: [{rule: "self.l.all(x, self.r.spec.s.contains(x))"}]}`,
+			".properties[r].properties[spec].properties[s].maxLength: 3120"},
+		{"dates and enums are bounded", `{type: object, properties: {l: {type: array, items: {type: string, format: date}}, e: {type: string, enum: [a, b]}}, x-kubernetes-validations: [{rule: "self.l.all(x, self.l.exists(y, x == y) && self.e.contains('a'))"}]}`,
+			".properties[l].maxItems: 1117"},
 		{"a resource's name", `{type: object, properties: {l: {type: array, items: {type: string, maxLength: 20}}}, x-kubernetes-validations: [{rule: "self.l.all(x, self.metadata.name.contains(x))"}]}`,
 			""},
 	}
