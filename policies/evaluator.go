@@ -15,8 +15,6 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
-	"k8s.io/client-go/applyconfigurations"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
@@ -186,15 +184,7 @@ func (e *Evaluator) equivalentsOf(d *crd.Definition) apiruntime.EquivalentResour
 
 // types returns the types that mutating policies merge by.
 func (e *Evaluator) types() *Types {
-	builtin := sync.OnceValue(func() managedfields.TypeConverter {
-		return &fields.Bounded{TypeConverter: applyconfigurations.NewTypeConverter(e.converter.Scheme.Scheme)}
-	})
-	return &Types{Definition: e.config.Definition, Builtin: func(group string) (managedfields.TypeConverter, error) {
-		if group == apiregistrationv1.GroupName {
-			return managedfields.NewDeducedTypeConverter(), nil // client-go does not know them
-		}
-		return builtin(), nil
-	}}
+	return &Types{Definition: e.config.Definition, Builtin: newBuiltinTypes(e.converter.Scheme.Scheme).of}
 }
 
 // decoded is an object of the group of admission configurations.

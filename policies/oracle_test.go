@@ -83,7 +83,8 @@ func (o *Oracle) Get(name string) (*corev1.Namespace, error) {
 // Read implements [Namespaces].
 func (o *Oracle) Read(_ context.Context, name string) (*corev1.Namespace, error) {
 	if name == LateNamespace {
-		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"tier": "front"}}}, nil
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"tier": "front"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}}}, nil
 	}
 	return o.Get(name)
 }

@@ -105,8 +105,8 @@ func unreadable(err error) error {
 type Types struct {
 	// Definition returns the CRD of a kind, or nil.
 	Definition func(runtimeschema.GroupVersionKind) *crd.Definition
-	// Builtin returns the types of Kubernetes' own kinds of a group.
-	Builtin func(group string) (managedfields.TypeConverter, error)
+	// Builtin returns the types of one of Kubernetes' own kinds.
+	Builtin func(runtimeschema.GroupVersionKind) (managedfields.TypeConverter, error)
 
 	mu sync.Mutex
 	// custom has those of custom resources, as long as their CRD does not change.
@@ -122,7 +122,7 @@ type customTypes struct {
 func (t *Types) GetTypeConverter(gvk runtimeschema.GroupVersionKind) managedfields.TypeConverter {
 	d := t.Definition(gvk)
 	if d == nil {
-		types, err := t.Builtin(gvk.Group)
+		types, err := t.Builtin(gvk)
 		if err != nil {
 			return nil
 		}

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission"
 
 	"espalier.dev/crd"
@@ -85,7 +87,9 @@ func newMutatingPolicies(d *Dynamic, n policies.Namespaces) *mutatingPolicies {
 	}
 	p.dispatcher = sync.OnceValue(func() policies.Dispatcher[policies.MutatingHook] {
 		return policies.NewMutatingDispatcher(d.config.Authorizer, policies.NewMatcher(n), &policies.Types{
-			Definition: d.config.definition, Builtin: d.config.Kinds.Types}, observer{})
+			Definition: d.config.definition, Builtin: func(gvk runtimeschema.GroupVersionKind) (managedfields.TypeConverter, error) {
+				return d.config.Kinds.Types(gvk.Group)
+			}}, observer{})
 	})
 	return &mutatingPolicies{p}
 }
