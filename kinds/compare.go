@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"espalier.dev"
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/upstream"
 	"espalier.dev/kinds/releases"
 	"espalier.dev/schema"
 )
@@ -58,7 +58,7 @@ func (o *Offline) Compare(gvk runtimeschema.GroupVersionKind, source []byte) Com
 func (o *Offline) CompareAt(gvk runtimeschema.GroupVersionKind, source []byte, release releases.Release) (_ Comparison, ok bool) {
 	empty, err := o.New(gvk)
 	if err != nil {
-		if empty, err = scheme.Scheme.New(gvk); err != nil {
+		if empty, err = upstream.Scheme().New(gvk); err != nil {
 			return Comparison{}, false
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"espalier.dev/api"
+	"espalier.dev/internal/upstream"
 )
 
 // Served returns the resources that are served with kube-apiserver's setting --runtime-config,
@@ -153,5 +153,5 @@ func registeredVersion(gv runtimeschema.GroupVersion) (group, version bool) {
 	case apiregistrationv1.GroupName, api.GroupName:
 		return true, gv.Version == "v1" || gv.Version == "v1beta1"
 	}
-	return scheme.Scheme.IsGroupRegistered(gv.Group), scheme.Scheme.IsVersionRegistered(gv)
+	return upstream.Scheme().IsGroupRegistered(gv.Group), upstream.Scheme().IsVersionRegistered(gv)
 }

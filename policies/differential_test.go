@@ -37,7 +37,7 @@ func TestDifferential(t *testing.T) {
 		"validating": {"allowed", "denied", "annotated", "warned", "authorized", "Forbidden", "RequestEntityTooLarge", "failed to configure policy: ", "failed to configure binding: ",
 			"unrecognized failure policy", "no params found", "not found", "running out of cost budget", "cannot be read", "compilation error", "resulted in error", "failed expression"},
 		"mutating": {"allowed", "denied", "again", "authorized", "failed to configure policy: ", "failed to configure binding: ", "no params found", "not found", "cannot be read", "resulted in error"},
-		"webhook":  {"true true", "false false", "denied", "authorized", "not found", "cannot be read"},
+		"webhook":  {"called: true", "called: false", "denied", "authorized", "not found", "cannot be read"},
 	}
 	statistics, observed, requests := map[string]int{}, map[string]int{}, 0
 	for n := range batches {

@@ -291,8 +291,9 @@ func (o *Oracle) run(ctx context.Context, r OracleRequest, dispatch func(context
 	o.current = x
 	ctx = warning.WithWarningRecorder(ctx, x)
 	x.err = dispatch(ctx, recorded, interfaces)
-	if again := a.GetReinvocationContext(); x.err == nil && again.ShouldReinvoke() {
-		x.again = true
+	again := a.GetReinvocationContext()
+	x.again = again.ShouldReinvoke()
+	if x.err == nil && (x.again || r.Between) {
 		if m, ok := a.GetObject().(metav1.Object); ok && r.Between {
 			m.SetAnnotations(map[string]string{"between": "yes"})
 		}
@@ -330,20 +331,20 @@ func (d *Dispatchers) Compare(ctx context.Context, r OracleRequest) (happened []
 		}, d.reference.mutate)
 	}
 	for i, w := range d.webhooks {
-		called := ""
+		var own, reference bool
 		compare("webhook", func(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 			yes, status := w.called(ctx, m, newVersions(a, o), d)
-			called += fmt.Sprint(yes)
+			own = yes
 			return orNil(status)
 		}, func(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 			invocation, status := d.reference.shouldCall(ctx, i, a, o)
-			called += fmt.Sprint(" ", invocation != nil)
+			reference = invocation != nil
 			return orNil(status)
 		})
-		if called != "true true" && called != "false false" {
-			difference += fmt.Sprintf("webhook %d: called: %s\n", i, called)
+		if own != reference {
+			difference += fmt.Sprintf("webhook %d: called: %v, reference %v\n", i, own, reference)
 		}
-		happened = append(happened, "webhook "+called)
+		happened = append(happened, fmt.Sprintf("webhook called: %v", own))
 	}
 	return happened, difference, err
 }

@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"espalier.dev/api"
+	"espalier.dev/internal/upstream"
 )
 
 // knownType is an object type of the Kubernetes API, such as PodSpec or LabelSelector. CRDs embed
@@ -41,7 +41,7 @@ const intOrString = "int-or-string"
 // come from the Go types, so that no list of them can be out of date.
 var knownTypes = sync.OnceValue(func() map[string][]*knownType {
 	all := knownLibrary{}
-	for _, t := range scheme.Scheme.AllKnownTypes() {
+	for _, t := range upstream.Scheme().AllKnownTypes() {
 		all.object(t)
 	}
 	index := map[string][]*knownType{}

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"espalier.dev/internal/nearest"
+	"espalier.dev/internal/upstream"
 	"espalier.dev/kinds"
 	"espalier.dev/kinds/releases"
 )
@@ -46,7 +46,7 @@ func missingBuiltin(apiVersion, kind string) *Missing {
 		e.Message += nearest.DidYouMean(what)
 		return e
 	}
-	obj, err := scheme.Scheme.New(gvk)
+	obj, err := upstream.Scheme().New(gvk)
 	if err == nil {
 		if version := removedIn(obj); version != "" {
 			e.Message = fmt.Sprintf("%s %s has not been served since Kubernetes %s", apiVersion, kind, version)

@@ -9,12 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"espalier.dev/analysis"
 	"espalier.dev/api"
 	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/nearest"
+	"espalier.dev/internal/upstream"
 )
 
 // RuleMissing is the rule of findings about objects without a CRD.
@@ -146,7 +146,7 @@ func misspelledField(o Object) *Missing {
 // meant returns the apiVersion of the CRD that an object of a group without CRDs is probably for,
 // or "".
 func (x *Index[D]) meant(gk runtimeschema.GroupKind, version string) string {
-	if len(scheme.Scheme.VersionsForGroupKind(gk)) > 0 {
+	if len(upstream.Scheme().VersionsForGroupKind(gk)) > 0 {
 		return ""
 	}
 	kinds := x.groups()

@@ -73,7 +73,7 @@ func noServer() []string {
 		"k8s.io/apiserver/pkg/storage/storagebackend", "k8s.io/apiserver/pkg/server",
 		"k8s.io/apiserver/pkg/admission/plugin/policy/generic", "k8s.io/apiserver/pkg/admission/plugin/webhook/generic",
 		"k8s.io/apiserver/pkg/admission/metrics", "k8s.io/apiserver/pkg/features",
-		"k8s.io/client-go/kubernetes/typed", "k8s.io/client-go/kubernetes/fake", "k8s.io/client-go/informers", "k8s.io/client-go/tools/cache",
+		"k8s.io/client-go/kubernetes", "k8s.io/client-go/applyconfigurations", "k8s.io/client-go/discovery", "k8s.io/client-go/informers", "k8s.io/client-go/tools/cache",
 		"google.golang.org/grpc",
 		"html/template", "golang.org/x/net/trace", // they call methods by name, so the linker keeps all methods
 	}

@@ -16,14 +16,15 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"espalier.dev/api"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/crd"
+	"espalier.dev/internal/upstream"
 )
 
 // Cluster configures a source whose objects an API server serves.
@@ -85,7 +86,7 @@ func OpenCluster(c Cluster) (Finder, error) {
 // NewCluster returns a source that reads from an API server. It sends no request.
 func NewCluster(config *rest.Config) (Finder, error) {
 	config = rest.CopyConfig(config)
-	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	config.NegotiatedSerializer = serializer.NewCodecFactory(upstream.Scheme()).WithoutConversion()
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
 	h, err := HTTPClient(config)
 	if err != nil {
