@@ -79,8 +79,10 @@ type mutatingRequest struct {
 	a        admission.Attributes
 	o        admission.ObjectInterfaces
 	versions map[runtimeschema.GroupVersionKind]*admission.VersionedAttributes
-	// status is the error about those failures that the failure policies do not ignore, or nil.
-	status *apierrors.StatusError
+	// failures are messages about the failures that the failure policies do not ignore, and reason is
+	// that of the first.
+	failures []string
+	reason   metav1.StatusReason
 }
 
 // Dispatch applies all policies that match a request, one after the other. What one of them has changed
@@ -96,10 +98,19 @@ func (d *mutatingDispatcher) Dispatch(ctx context.Context, a admission.Attribute
 			return status
 		}
 	}
-	if r.status == nil {
+	if len(r.failures) == 0 {
 		return nil
 	}
-	return r.status
+	// It names the object as it is now, after all mutations.
+	status := admission.NewForbidden(r.a, errors.New("admission request denied by policy")).(*apierrors.StatusError)
+	status.ErrStatus.Message = r.failures[0]
+	if r.reason != "" {
+		status.ErrStatus.Reason = r.reason
+	}
+	for _, message := range r.failures {
+		status.ErrStatus.Details.Causes = append(status.ErrStatus.Details.Causes, metav1.StatusCause{Message: message})
+	}
+	return status
 }
 
 // fail records a failure. binding is nil if it is about the policy.
@@ -111,15 +122,10 @@ func (r *mutatingRequest) fail(p *MutatingPolicy, binding *MutatingBinding, err 
 	if binding != nil {
 		message = mutatingDenial(p.Name, binding.Name, err)
 	}
-	if r.status == nil {
-		// The message of the first failure replaces that of the error.
-		r.status = admission.NewForbidden(r.a, errors.New("admission request denied by policy")).(*apierrors.StatusError)
-		r.status.ErrStatus.Message = message
-		if reason != "" {
-			r.status.ErrStatus.Reason = reason
-		}
+	if len(r.failures) == 0 {
+		r.reason = reason
 	}
-	r.status.ErrStatus.Details.Causes = append(r.status.ErrStatus.Details.Causes, metav1.StatusCause{Message: message})
+	r.failures = append(r.failures, message)
 }
 
 // mutatingDenial returns the message of the API server about a mutating policy that failed.
@@ -160,10 +166,21 @@ func (r *mutatingRequest) find(h *MutatingHook) (all []*mutation) {
 			continue
 		}
 		for _, param := range params {
-			all = append(all, &mutation{match: found, policy: h.Policy, binding: b, param: param, mutator: h.Evaluator})
+			all = append(all, &mutation{match: found, policy: h.Policy, binding: b, param: unlabelled(param), mutator: h.Evaluator})
 		}
 	}
 	return all
+}
+
+// unlabelled returns a parameter as mutating policies of the API server see it: without apiVersion and
+// kind, unless it is a custom resource. Validating policies see both.
+func unlabelled(param runtime.Object) runtime.Object {
+	if _, ok := param.(*unstructured.Unstructured); ok || param == nil {
+		return param
+	}
+	param = param.DeepCopyObject()
+	param.GetObjectKind().SetGroupVersionKind(runtimeschema.GroupVersionKind{})
+	return param
 }
 
 // version returns the object in a version.
@@ -182,10 +199,10 @@ func (r *mutatingRequest) version(gvk runtimeschema.GroupVersionKind) (*admissio
 // apply applies mutations. It returns an error to which no failure policy applies.
 func (r *mutatingRequest) apply(ctx context.Context, all []*mutation) *apierrors.StatusError {
 	again := r.a.GetReinvocationContext()
-	known, ok := again.Value(mutatingPluginName).(*reinvocation)
+	known, ok := again.Value(MutatingPluginName).(*reinvocation)
 	if !ok {
 		known = &reinvocation{}
-		again.SetValue(mutatingPluginName, known)
+		again.SetValue(MutatingPluginName, known)
 	}
 	if again.IsReinvoke() && !apiequality.Semantic.DeepEqual(known.last, r.a.GetObject()) {
 		known.invokeAgain() // another plugin has changed the object
@@ -297,8 +314,11 @@ func (r *mutatingRequest) patch(ctx context.Context, in *mutation, i int, v *adm
 	return nil
 }
 
-// mutatingPluginName is the name of the plugin, under which it keeps what it has done to a request.
-const mutatingPluginName = "MutatingAdmissionPolicy"
+// The names of the plugins. The mutating one keeps what it has done to a request under its name.
+const (
+	MutatingPluginName   = "MutatingAdmissionPolicy"
+	ValidatingPluginName = "ValidatingAdmissionPolicy"
+)
 
 // mutationKey identifies a mutation of a request.
 type mutationKey struct{ policy, binding, namespace, param string }

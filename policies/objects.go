@@ -20,6 +20,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/kinds"
+	"espalier.dev/kinds/kind"
 	"espalier.dev/schema"
 )
 
@@ -185,7 +186,7 @@ func (o *objects) read(p *Params, n named) (runtime.Object, error) {
 // builtin returns an object of one of Kubernetes' own kinds as the API server serves it.
 func (o *objects) builtin(n named, gvk runtimeschema.GroupVersionKind) (runtime.Object, error) {
 	return o.memo(n.index, gvk.Version, func() (runtime.Object, error) {
-		obj, _, err := o.offline.Decode(gvk, o.config.Objects[n.index].JSON)
+		obj, err := o.decode(o.config.Objects[n.index].JSON, gvk)
 		if err != nil {
 			return nil, err
 		}
@@ -193,6 +194,30 @@ func (o *objects) builtin(n named, gvk runtimeschema.GroupVersionKind) (runtime.
 		setNamespace(obj, kinds.ByKind(gvk).Namespaced, n.Namespace)
 		return obj, nil
 	})
+}
+
+// decode decodes an object of one of Kubernetes' own kinds, and converts it to a version of it.
+func (o *objects) decode(source []byte, gvk runtimeschema.GroupVersionKind) (kind.Object, error) {
+	id, err := api.Identify(source)
+	if err != nil {
+		return nil, err
+	}
+	obj, _, err := o.offline.Decode(id.GroupVersionKind(), source)
+	if err != nil || kinds.ByKind(gvk).Stored.Kind == "" {
+		return obj, err
+	}
+	converted, err := o.offline.Encode(gvk, obj)
+	if err != nil {
+		return nil, err
+	}
+	into, err := o.offline.New(gvk)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(converted, into); err != nil {
+		return nil, err
+	}
+	return into.(kind.Object), nil
 }
 
 // memo returns an object that is decoded once.

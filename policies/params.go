@@ -21,7 +21,8 @@ import (
 
 // Params are the objects of a kind that are parameters of a policy.
 type Params struct {
-	Kind     runtimeschema.GroupVersionKind
+	Kind runtimeschema.GroupVersionKind
+	// Resource is that of the stored objects, which may be of another kind.
 	Resource runtimeschema.GroupResource
 	// Version is that of the CRD, or nil for one of Kubernetes' own kinds.
 	Version    *crd.Version
@@ -42,8 +43,8 @@ type ParamReader interface {
 func NewParams(kind *admissionregistrationv1.ParamKind, version func(runtimeschema.GroupVersionKind) *crd.Version, r ParamReader) (*Params, error) {
 	gvk := runtimeschema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)
 	for _, b := range kinds.Resources() {
-		if b.GroupVersionKind() == gvk && b.Stored.Kind == "" {
-			return &Params{Kind: gvk, Resource: b.GroupResource(), Namespaced: b.Namespaced, reader: r}, nil
+		if b.GroupVersionKind() == gvk {
+			return &Params{Kind: gvk, Resource: kinds.ByKind(b.StoredKind()).GroupResource(), Namespaced: b.Namespaced, reader: r}, nil
 		}
 	}
 	if v := version(gvk); v != nil {

@@ -93,10 +93,15 @@ type lister struct {
 
 func (l lister) ByNamespace(name string) cache.GenericNamespaceLister { return lister{l.Params, name} }
 func (l lister) Get(name string) (runtime.Object, error) {
-	return l.reader.Get(l.Params, l.namespace, name)
+	obj, err := l.reader.Get(l.Params, l.namespace, name)
+	return unlabelled(obj), err // as clients decode it
 }
 func (l lister) List(s labels.Selector) ([]runtime.Object, error) {
-	return l.reader.List(l.Params, l.namespace, s)
+	list, err := l.reader.List(l.Params, l.namespace, s)
+	for i := range list {
+		list[i] = unlabelled(list[i])
+	}
+	return list, err
 }
 
 func (r *reference) validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {

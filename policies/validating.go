@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,8 +38,9 @@ func NewValidatingDispatcher(a authorizer.UnconditionalAuthorizer, m *Matcher, o
 // message of the error.
 func (d *validatingDispatcher) Dispatch(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces, hooks []ValidatingHook) error {
 	r := &validatingRequest{validatingDispatcher: d, a: a, o: o,
-		authz:    admissionauthorizer.NewCachingAuthorizer(d.authorizer),
-		versions: map[runtimeschema.GroupVersionKind]*admission.VersionedAttributes{}}
+		authz:     admissionauthorizer.NewCachingAuthorizer(d.authorizer),
+		versions:  map[runtimeschema.GroupVersionKind]*admission.VersionedAttributes{},
+		namespace: sync.OnceValues(func() (*corev1.Namespace, error) { return d.matcher.namespaceOf(ctx, a) })}
 	for i := range hooks {
 		if err := r.evaluate(ctx, &hooks[i]); err != nil {
 			return err
@@ -57,6 +60,8 @@ type validatingRequest struct {
 	o        admission.ObjectInterfaces
 	authz    authorizer.UnconditionalAuthorizer
 	versions map[runtimeschema.GroupVersionKind]*admission.VersionedAttributes
+	// namespace returns that of the request, and reads it once.
+	namespace func() (*corev1.Namespace, error)
 	// failures are those for the audit log.
 	failures []validationFailure
 	// denied is the error about the first denial, or nil.
@@ -178,7 +183,7 @@ func (r *validatingRequest) bound(ctx context.Context, h *ValidatingHook, b *Val
 		}
 		r.versions[found.kind] = version
 	}
-	namespace, err := r.matcher.namespaceOf(ctx, r.a)
+	namespace, err := r.namespace()
 	if err != nil {
 		return nil, err
 	}

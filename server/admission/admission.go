@@ -17,8 +17,6 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -28,6 +26,7 @@ import (
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 
 	"espalier.dev/crd"
+	"espalier.dev/policies"
 	"espalier.dev/server/keys"
 	"espalier.dev/store"
 )
@@ -58,6 +57,8 @@ type Kinds interface {
 	List(ctx context.Context, r runtimeschema.GroupResource, namespace string) ([]runtime.Object, error)
 	// Decode decodes a stored object of a resource.
 	Decode(runtimeschema.GroupResource, *store.Entry) (runtime.Object, error)
+	// Convert converts an object to another version of its kind.
+	Convert(obj runtime.Object, to runtimeschema.GroupVersion) (runtime.Object, error)
 	// Types returns the types that the kinds of a group are merged by.
 	Types(group string) (managedfields.TypeConverter, error)
 }
@@ -88,12 +89,12 @@ func New(c Config) *Dynamic {
 // --admission-control-config-file, or empty.
 func (d *Dynamic) Plugin(name string, configuration []byte) (admission.Interface, error) {
 	switch name {
-	case mutating.PluginName:
+	case policies.MutatingPluginName:
 		if !utilfeature.DefaultFeatureGate.Enabled(features.MutatingAdmissionPolicy) {
 			return admission.NewHandler(), nil
 		}
 		return d.mutatingPolicies, d.mutatingPolicies.configure(configuration)
-	case validating.PluginName:
+	case policies.ValidatingPluginName:
 		return d.validatingPolicies, d.validatingPolicies.configure(configuration)
 	case mutatingwebhook.PluginName:
 		return d.mutating, d.mutating.configure(configuration)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"espalier.dev/crd"
+	"espalier.dev/kinds"
 	"espalier.dev/policies"
 )
 
@@ -35,7 +36,10 @@ func (r paramReader) Get(p *policies.Params, namespace, name string) (runtime.Ob
 	defer cancel()
 	if p.Version == nil {
 		obj, err := r.Kinds.Get(ctx, p.Resource, namespace, name)
-		return labelled(p, obj), err
+		if err != nil {
+			return nil, err
+		}
+		return r.converted(p, obj)
 	}
 	var obj runtime.Object
 	err := r.use(p, func(s rest.StandardStorage) (err error) {
@@ -53,12 +57,18 @@ func (r paramReader) List(p *policies.Params, namespace string, selector labels.
 	defer cancel()
 	if p.Version == nil {
 		list, err := r.Kinds.List(ctx, p.Resource, namespace)
+		if err != nil {
+			return nil, err
+		}
 		for _, obj := range list {
 			if m, ok := obj.(metav1.Object); ok && selector.Matches(labels.Set(m.GetLabels())) {
-				all = append(all, labelled(p, obj))
+				if obj, err = r.converted(p, obj); err != nil {
+					return nil, err
+				}
+				all = append(all, obj)
 			}
 		}
-		return all, err
+		return all, nil
 	}
 	err = r.use(p, func(s rest.StandardStorage) error {
 		list, err := s.List(ctx, &metainternalversion.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
@@ -73,12 +83,16 @@ func (r paramReader) List(p *policies.Params, namespace string, selector labels.
 	return all, err
 }
 
-// labelled sets the apiVersion and kind of an object, which was decoded for this request.
-func labelled(p *policies.Params, obj runtime.Object) runtime.Object {
-	if obj != nil {
-		obj.GetObjectKind().SetGroupVersionKind(p.Kind)
+// converted converts a stored object, which was decoded for this request, to the kind of the parameters.
+func (r paramReader) converted(p *policies.Params, obj runtime.Object) (runtime.Object, error) {
+	if kinds.ByKind(p.Kind).Stored.Kind != "" {
+		var err error
+		if obj, err = r.Kinds.Convert(obj, p.Kind.GroupVersion()); err != nil {
+			return nil, err
+		}
 	}
-	return obj
+	obj.GetObjectKind().SetGroupVersionKind(p.Kind)
+	return obj, nil
 }
 
 // use calls f with the storage of the custom resources.

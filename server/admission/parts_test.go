@@ -62,6 +62,10 @@ func (c configMaps) Decode(_ runtimeschema.GroupResource, e *store.Entry) (runti
 	return nil, errors.New("broken")
 }
 
+func (c configMaps) Convert(obj runtime.Object, _ runtimeschema.GroupVersion) (runtime.Object, error) {
+	return obj, c.err
+}
+
 func (c configMaps) Types(string) (managedfields.TypeConverter, error) { return nil, c.err }
 
 // TestParamsOfKinds checks which objects of Kubernetes' own kinds are parameters.

@@ -167,6 +167,15 @@ func (r *Reader) Decode(gr runtimeschema.GroupResource, entry *store.Entry) (run
 	return e.decode(entry)
 }
 
+// Convert converts an object to another version of its kind.
+func (r *Reader) Convert(obj runtime.Object, to runtimeschema.GroupVersion) (runtime.Object, error) {
+	types, err := r.types()
+	if err != nil {
+		return nil, err
+	}
+	return (&kinds.Converter{Scheme: types}).ConvertToVersion(obj, to)
+}
+
 // byGroupResource returns the encoding of the version of a resource that is stored.
 func (r *Reader) byGroupResource(gr runtimeschema.GroupResource) (*encoding, error) {
 	if one := r.byName[gr]; one != nil {
