@@ -20,6 +20,7 @@ import (
 	"espalier.dev/server/backend"
 	"espalier.dev/server/faults"
 	"espalier.dev/server/rest"
+	"espalier.dev/store"
 )
 
 // retryAfter is the Retry-After header, in seconds, of rejected requests.
@@ -82,13 +83,14 @@ func (s seats) busy(of string) error {
 }
 
 // limitRequests makes c limit requests according to the options, instead of with the limits of
-// k8s.io/apiserver, and reject them until the server is ready. revision returns that of the store.
-func limitRequests(c *genericapiserver.Config, o *Options, ready <-chan struct{}, revision func() int64) {
+// k8s.io/apiserver, and reject them until the server is ready.
+func limitRequests(c *genericapiserver.Config, o *Options, ready <-chan struct{}, stored *store.Store) {
 	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0
 	c.BuildHandlerChainFunc = func(next http.Handler, c *genericapiserver.Config) http.Handler {
 		next = boundBodies(next, c.Serializer, o.Semantics)
 		if o.Faults != nil {
-			next = o.Faults.Wrap(next, faults.Config{Serializer: c.Serializer, Revision: revision, MaxBody: maxRequestBody})
+			next = o.Faults.Wrap(next, faults.Config{Serializer: c.Serializer, Revision: stored.Revision, Current: stored.Sync,
+				MaxBody: maxRequestBody})
 		}
 		return boundTransfers(whenReady(ready, c.Serializer, genericapiserver.DefaultBuildHandlerChain(&limiter{
 			next:        next,

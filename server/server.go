@@ -157,7 +157,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	c.EffectiveVersion = version
 	c.MaxRequestBodyBytes = maxRequestBody
 	s.controllers = newControllers()
-	limitRequests(c, o, s.controllers.Ready(), s.db.store.Revision)
+	limitRequests(c, o, s.controllers.Ready(), s.db.store)
 	s.db.reportFull(c)
 	c.RequestTimeout = o.RequestTimeout
 	c.MinRequestTimeout = int(o.MinRequestTimeout.Seconds())

@@ -121,7 +121,7 @@ func TestUnavailableUsers(t *testing.T) {
 	c.Authentication.Authenticator = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 		return nil, false, errors.New("the service account is unknown")
 	})
-	limitRequests(c, NewOptions(), ready, func() int64 { return 1 })
+	limitRequests(c, NewOptions(), ready, nil)
 	h := c.BuildHandlerChainFunc(http.NotFoundHandler(), c)
 	get := func() int {
 		w := httptest.NewRecorder()

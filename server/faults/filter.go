@@ -25,8 +25,10 @@ import (
 type Config struct {
 	// Serializer encodes errors.
 	Serializer runtime.NegotiatedSerializer
-	// Revision returns the newest revision that reads return.
+	// Revision returns the revision that reads from the cache return, and Current waits until that is
+	// the newest one.
 	Revision func() int64
+	Current  func(context.Context) (int64, error)
 	// MaxBody is the size limit of a body.
 	MaxBody int64
 }

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -61,6 +62,9 @@ type Count struct {
 	Hits int
 }
 
+// currentTime is how long the installation of rules waits for the store.
+const currentTime = 10 * time.Second
+
 // ErrStopped is returned when rules are installed in a server that has stopped.
 var ErrStopped = errors.New("the server has stopped: install rules while it runs")
 
@@ -77,18 +81,19 @@ func (s *Set) Inject(rules ...Rule) (*Injection, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
+	base, err := s.base(rules)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, ErrStopped
 	}
+	if err != nil {
+		return nil, err
+	}
 	in := &Injection{set: s}
 	for _, r := range rules {
-		added := &rule{Rule: r, nth: map[string]uint64{}, removed: make(chan struct{})}
+		added := &rule{Rule: r, base: base, nth: map[string]uint64{}, removed: make(chan struct{})}
 		added.Verbs = slices.Clone(r.Verbs)
-		if s.config.Revision != nil {
-			added.base = s.config.Revision()
-		}
 		in.rules = append(in.rules, added)
 	}
 	s.setRules(append(slices.Clone(s.rules), in.rules...))
@@ -106,6 +111,24 @@ func (s *Set) Inject(rules ...Rule) (*Injection, error) {
 		}
 	}
 	return in, nil
+}
+
+// base returns the revision from which on reads may be stale. What was written before the rules
+// are installed is part of it.
+func (s *Set) base(rules []Rule) (int64, error) {
+	s.mu.Lock()
+	current := s.config.Current
+	s.mu.Unlock()
+	if current == nil || !slices.ContainsFunc(rules, func(r Rule) bool { return r.Fault == StaleRead }) {
+		return 0, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), currentTime)
+	defer cancel()
+	base, err := current(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("get the newest revision for %s: %w", StaleRead, err)
+	}
+	return base, nil
 }
 
 // appliesToRunning decides whether a rule applies to a watch that runs.
