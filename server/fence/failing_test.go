@@ -119,3 +119,52 @@ func (f transform) FromStorage(_ context.Context, _ string, data []byte) ([]byte
 func (f transform) ToStorage(_ context.Context, _ string, value []byte) ([]byte, error) {
 	return value, f.to
 }
+
+// unread is an etcd whose objects cannot be read.
+type unread struct{ kubernetes.Interface }
+
+func (unread) Get(context.Context, string, kubernetes.GetOptions) (kubernetes.GetResponse, error) {
+	return kubernetes.GetResponse{}, context.Canceled
+}
+
+// TestDeleteUnread checks that a CRD that cannot be read is not deleted: its fence is not known.
+func TestDeleteUnread(t *testing.T) {
+	t.Parallel()
+	f, client := newFences(t)
+	d := &definitions{Interface: client, kv: client.KV, fences: f}
+	put, err := d.OptimisticPut(t.Context(), crdKey, crd("1", false), 0, kubernetes.PutOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Interface = unread{client}
+	if resp, err := d.OptimisticDelete(t.Context(), crdKey, put.Revision, kubernetes.DeleteOptions{}); !errors.Is(err, context.Canceled) || resp.Succeeded || value(t, client, crdKey) == "" {
+		t.Error(resp, err)
+	}
+	f.client.KV = failing{f.client.KV}
+	if ok, err := f.Adopt(t.Context(), "things.example.com", "1", uint64(put.Revision), true); ok || !errors.Is(err, context.Canceled) {
+		t.Error(ok, err)
+	}
+}
+
+// TestReadMetadata checks what is read of unusual texts.
+func TestReadMetadata(t *testing.T) {
+	t.Parallel()
+	if m, err := readMetadata([]byte(`{"metadata":{"uid":"a"},"metadata":{"uid":"b"}}`)); err != nil || m.UID != "b" {
+		t.Errorf("repeated: %v, %v", m, err)
+	}
+	for _, text := range []string{"", `[]`, `{"metadata":{"uid":"a"},`, `{"metadata":{"uid":5}}`} {
+		if m, err := readMetadata([]byte(text)); err == nil {
+			t.Errorf("%s: %v", text, m)
+		}
+	}
+	// An object whose metadata cannot be read is deleted, whatever finalizers it seems to have.
+	f, client := newFences(t)
+	for key, value := range map[string]string{f.key("1"): terminating, "/registry/example.com/things/a": `{"metadata":{"finalizers":["a/b"],"generation":"x"}}`} {
+		if _, err := client.KV.Put(t.Context(), key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, _, err := f.Sweep(t.Context(), things, "1"); left != 0 || err != nil {
+		t.Error(left, err)
+	}
+}

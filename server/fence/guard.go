@@ -142,7 +142,7 @@ func (d *definitions) OptimisticPut(ctx context.Context, key string, value []byt
 		return kubernetes.PutResponse{}, err
 	}
 	resp.Succeeded, resp.Revision = txn.Succeeded, txn.Header.Revision
-	if !txn.Succeeded && opts.GetOnFailure {
+	if opts.GetOnFailure { // a write has no value
 		resp.KV = first(txn.Responses[0])
 	}
 	return resp, nil
@@ -173,7 +173,7 @@ func (d *definitions) OptimisticDelete(ctx context.Context, key string, expected
 		return kubernetes.DeleteResponse{}, err
 	}
 	resp.Succeeded, resp.Revision = txn.Succeeded, txn.Header.Revision
-	if !txn.Succeeded && opts.GetOnFailure {
+	if opts.GetOnFailure { // a write has no value
 		resp.KV = first(txn.Responses[0])
 	}
 	return resp, nil
