@@ -63,7 +63,11 @@ func (d *duplicates) add(it *input.Item) (analysis.Finding, bool) {
 		d.seed, d.first = maphash.MakeSeed(), map[uint64]objectPlace{}
 		d.index, d.files = map[uint64]int{}, map[[2]string]int{}
 	}
-	key := maphash.Comparable(d.seed, [5]string{filepath.Dir(it.File), lookup.KindOf(it).Group, id.Kind, id.Namespace, id.Name})
+	dir := filepath.Dir(it.File)
+	if kustomization := it.Kustomization(); kustomization != "" {
+		dir = "kustomization " + kustomization // others may build the same object
+	}
+	key := maphash.Comparable(d.seed, [5]string{dir, lookup.KindOf(it).Group, id.Kind, id.Namespace, id.Name})
 	at := objectPlace{it.File, it.Doc.Line(), it.Base, it.Doc.Line()}
 	if it.Rendered() {
 		at.shown = it.Position("").Value.Line
@@ -73,6 +77,8 @@ func (d *duplicates) add(it *input.Item) (analysis.Finding, bool) {
 	case !ok:
 		d.first[key] = at
 		return analysis.Finding{}, false
+	case first == at:
+		return analysis.Finding{}, false // two kustomizations have it
 	case first.file != at.file && lookup.IsTestData(at.file):
 		return analysis.Finding{}, false
 	case first.file != at.file:

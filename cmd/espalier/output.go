@@ -57,6 +57,7 @@ func (a *app) reportOptions(c *cobra.Command, flags reportFlags, rules []analysi
 		Command:     c.CommandPath(),
 		Interrupted: func() bool { return c.Context().Err() != nil },
 		Skipped:     skippedBy(c),
+		Local:       a.repositories.Local,
 	}
 	// A default must not contradict a flag.
 	if least := o.MinSeverity; least != "" && !c.Flags().Changed("fail-on") && o.FailOn.Fails(least) {

@@ -67,7 +67,7 @@ printf -- '  # espalier:ignore decode\n  b: 1\n'
 	const (
 		inChart = "charts/c/templates/a.yaml:5:6: error: data.x: must be a string, is 1: put it in quotes [decode] (ConfigMap a)\n" +
 			" 5 |   x: 1\n   |      ^\n   = rendered by helm from the template\n"
-		inOver = "<kustomize build k/over>:5:6: error: data.x: must be a string, is 1: put it in quotes [decode] (ConfigMap b)\n 5 |   x: 1\n   |      ^\n"
+		inOver = "k/base/x.yaml:5:6: error: data.x: must be a string, is 1: put it in quotes [decode] (ConfigMap b)\n 5 |   x: 1\n   |      ^\n"
 	)
 	for _, test := range []struct {
 		args string
@@ -167,4 +167,71 @@ func TestRenderSignal(t *testing.T) {
 		t.Errorf("exits with %d: %s", code, p.stderr.String())
 	}
 	leftNothing(t, temp)
+}
+
+// TestKustomizeSources reports findings about what kustomize builds in the files that it comes from.
+func TestKustomizeSources(t *testing.T) {
+	const crd = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: NAME}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: PLURAL, singular: PLURALx, kind: K, listKind: KList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, description: A spec., properties: {list: {type: array, items: {type: string}}}}
+`
+	things := strings.NewReplacer("NAME", "things.example.com", "PLURAL", "thing", "kind: K,", "kind: Thing,", "KList", "ThingList").Replace(crd)
+	things = strings.Replace(things, "plural: thing,", "plural: things,", 1)
+	notes := strings.NewReplacer("thing", "note", "Thing", "Note").Replace(things)
+	renderers(t, map[string]string{
+		// Things are built as they are, notes and a config map are patched, and one is generated.
+		"kustomize": `cat "$2/bases/things.yaml"; echo ---; sed 's/A spec/A patched spec/' "$2/bases/notes.yaml"
+echo ---; sed 's/one/1/' "$2/bases/map.yaml"
+echo ---; printf 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: generated}\ndata: {a: 1}\n'
+`,
+	})
+	t.Chdir(t.TempDir())
+	writeFile(t, "config/crd/kustomization.yaml", []byte("resources: [bases/things.yaml, bases/notes.yaml, bases/map.yaml]\nconfigMapGenerator: [{name: generated}]\n"))
+	writeFile(t, "config/crd/bases/things.yaml", []byte("# A comment.\n"+things))
+	writeFile(t, "config/crd/bases/notes.yaml", []byte(notes))
+	writeFile(t, "config/crd/bases/map.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\ndata:\n  patched: one\n  own: 2\n"))
+	out, code := runApp(t, "lint", "--enable", "list-type", "config/crd", "--min-severity", "info")
+	for _, want := range []string{
+		"config/crd/bases/things.yaml:17:67: ",
+		"config/crd/bases/notes.yaml:16:67: ",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "<kustomize") {
+		t.Errorf("got %s", out)
+	}
+	out, code = runApp(t, "validate", "config/crd", "-o", "github")
+	for _, want := range []string{
+		"::error file=config/crd/bases/map.yaml,title=ConfigMap map%3A decode::data.patched: must be a string, is 1: put it in quotes%0Aset by the kustomization that builds the object",
+		"::error file=config/crd/bases/map.yaml,line=6,col=8,endLine=6,endColumn=9,title=ConfigMap map%3A decode::data.own: must be a string, is 2: put it in quotes\n",
+		"::error file=config/crd/kustomization.yaml,title=ConfigMap generated%3A decode::data.a: must be a string, is 1: put it in quotes%0Aset by the kustomization that builds the object",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in:\n%s", want, out)
+		}
+	}
+	if code != 1 {
+		t.Errorf("exits with %d: %s", code, out)
+	}
+	// The configuration of the README, and a comment in a source that is patched.
+	writeFile(t, ".espalier.yaml", []byte("crds: [config/crd]\nignore:\n- rules: [all]\n  paths: [config/crd/bases/thin*.yaml]\n  reason: old\n"))
+	writeFile(t, "config/crd/bases/notes.yaml", []byte(strings.Replace(notes, "          spec:", "          # espalier:ignore list-type\n          spec:", 1)))
+	if out, _ = runApp(t, "lint", "--enable", "list-type"); strings.Contains(out, "things.yaml") || strings.Contains(out, "[list-type]") {
+		t.Errorf("got %s", out)
+	}
 }

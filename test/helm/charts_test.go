@@ -188,7 +188,7 @@ func TestCharts(t *testing.T) {
 
 	// Found charts and kustomizations.
 	contains(t, c.espalier(t, 2, "validate", "-R", ".", "--helm", "--kustomize"), "skipped: 1 library chart",
-		"<kustomize build k/over>:3:6: error: data.x: must be a string, is 1: put it in quotes [decode] (ConfigMap p-a)", "3 inputs could not be processed")
+		"k/base/object.yaml: error: data.x: must be a string, is 1: put it in quotes [decode] (ConfigMap p-a)", "3 inputs could not be processed")
 	contains(t, c.espalier(t, 1, "validate", "k/over"), "(ConfigMap p-a)", "1 error in 1 object")
 	contains(t, c.espalier(t, 0, "validate", "k/base"), "no findings in 1 object")
 

@@ -101,11 +101,17 @@ func (r *reader) chart(x rendering) error {
 	if !missing || !r.flags.HelmNamed {
 		r.problem(chartProblem(x, err))
 	}
-	templates, err := r.unrendered(x.in, x.path, 0)
-	if missing && r.flags.HelmNamed {
+	before := r.taken
+	templates, readErr := r.unrendered(x.in, x.path, 0)
+	switch {
+	case !missing || !r.flags.HelmNamed:
+	case r.taken == before && templates > 0:
+		// The user has named what cannot be read at all.
+		r.problem(chartProblem(x, err))
+	default:
 		r.flags.Skipped.unrendered(x.path, templates)
 	}
-	return err
+	return readErr
 }
 
 // chartFiles are the files of a chart.
@@ -255,7 +261,7 @@ func (r *reader) chartDocuments(x rendering, text []byte) error {
 			if helm.InCRDs(name) {
 				f.in = x.in
 			} else if f.rendered = templates[f.path]; f.rendered == nil {
-				f.rendered = &template{in: x.in, path: f.path}
+				f.rendered = &template{by: byHelm, in: x.in, path: f.path}
 				templates[f.path] = f.rendered
 			}
 		}
@@ -263,7 +269,7 @@ func (r *reader) chartDocuments(x rendering, text []byte) error {
 			continue
 		}
 		if source == "" {
-			f = file{path: x.path, rendered: &template{}}
+			f = file{path: x.path, rendered: &template{by: byHelm}}
 		}
 		if f.rendered == nil {
 			// The text is that of the file, and so are its lines.

@@ -15,6 +15,7 @@ import (
 
 	"espalier.dev/cmd/espalier/internal/glob"
 	"espalier.dev/cmd/espalier/internal/helm"
+	"espalier.dev/cmd/espalier/internal/render"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -75,6 +76,7 @@ func (r *reader) take(f file, info os.FileInfo) error {
 		r.flags.Skipped.Count(KustomizeFile)
 		return nil
 	}
+	r.taken++
 	if r.small != nil {
 		if taken, err := r.small(f, info); taken || err != nil {
 			return err
@@ -88,7 +90,20 @@ func extensions() []string { return []string{".json", ".yaml", ".yml"} }
 
 // directory reads the files of a directory and, if the flags say so, its subdirectories.
 func (r *reader) directory(in tree, root string) error {
+	before := r.taken
+	r.unbuilt = nil
 	found, err := r.walk(in, root, in.real(root), "")
+	switch why := r.unbuilt; {
+	case why == nil:
+	case r.taken == before:
+		// The user has named what cannot be read at all.
+		r.fail(root, Unrendered, "cannot build the kustomization: %v", why)
+	default:
+		if errors.Is(why, render.ErrMissing) {
+			why = errors.New("neither kustomize nor kubectl is in PATH")
+		}
+		r.flags.Skipped.unbuilt(root, why.Error())
+	}
 	if err == nil && found == 0 {
 		hint := ""
 		if !r.flags.Recursive {

@@ -205,6 +205,10 @@ type reader struct {
 	kustomizations kustomizations
 	// above holds the directories above those that were read.
 	above map[directory][]string
+	// taken counts the files that are read, and unbuilt is why the kustomization in the directory that
+	// the user named is not built, but its files are read.
+	taken   int
+	unbuilt error
 	// seen holds the resolved paths of the files and directories that were read.
 	seen map[string]bool
 }

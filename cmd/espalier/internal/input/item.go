@@ -135,13 +135,7 @@ func (it *Item) Keys() (keys []string) {
 
 // Position returns the position in the file of the value that a pointer into the object names.
 func (it *Item) Position(pointer string) yamlx.Span {
-	if it.Doc == nil {
-		return yamlx.Span{}
-	}
-	span := it.Doc.Find(it.Base + pointer)
-	if it.rendered != nil {
-		span.Key, span.Value = it.rendered.place(it.Doc, span.Key), it.rendered.place(it.Doc, span.Value)
-	}
+	span, _, _ := it.Locate(pointer)
 	return span
 }
 
@@ -173,7 +167,7 @@ func (d *Document) Items() ([]*Item, *Problem) {
 	items, p := d.items()
 	if p != nil && d.rendered != nil {
 		p.Line = d.rendered.line(p.Source.Text)
-		p.Message = "rendered by helm: " + p.Message
+		p.Message = "rendered by " + d.rendered.by + ": " + p.Message
 	}
 	return items, p
 }
@@ -189,7 +183,7 @@ func (d *Document) items() ([]*Item, *Problem) {
 			return nil, d.unlessFiltered(HelmTemplate, p)
 		}
 		p := syntaxProblem(d.File, bad, d.Document)
-		if d.keep == Manifests && !mentionsObject(d.Source()) {
+		if (d.keep == Manifests || d.keep == Everything) && !mentionsObject(d.Source()) {
 			return nil, d.unlessFiltered(OtherDocument, &p)
 		}
 		return nil, &p
@@ -201,7 +195,11 @@ func (d *Document) items() ([]*Item, *Problem) {
 		return nil, d.unlessFiltered(OtherDocument, nil)
 	}
 	items, err := d.expand(nil, src, "", Identity{}, 0)
-	if d.keep != Everything {
+	if d.keep == Everything {
+		if err != nil && !isObject(src) || slices.ContainsFunc(items, func(it *Item) bool { _, skip := it.skipItem(); return skip }) {
+			d.countStranger()
+		}
+	} else {
 		items = slices.DeleteFunc(items, func(it *Item) bool {
 			reason, skip := it.skipItem()
 			if skip {
@@ -224,11 +222,25 @@ func (d *Document) items() ([]*Item, *Problem) {
 
 // unlessFiltered returns the problem, or nil if the filter skips such documents for this reason.
 func (d *Document) unlessFiltered(why SkipReason, p *Problem) *Problem {
-	if d.keep != Everything {
-		d.skipped.Count(why)
-		return nil
+	if d.keep == Everything {
+		d.countStranger()
+		return p
 	}
-	return p
+	d.skipped.Count(why)
+	if why == HelmTemplate && d.found() && d.skipped != nil {
+		d.skipped.templates.Add(1)
+	}
+	return nil
+}
+
+// found reports whether the document is in a file that the user did not name, but a directory.
+func (d *Document) found() bool { return !d.named && d.in != nil }
+
+// countStranger counts a document that --skip-other-files would skip.
+func (d *Document) countStranger() {
+	if d.skipped != nil && d.found() {
+		d.skipped.strangers.Add(1)
+	}
 }
 
 // resemblesObject reports whether the item has apiVersion and kind, or is an object that lacks

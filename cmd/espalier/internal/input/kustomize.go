@@ -214,11 +214,8 @@ func (r *reader) kustomized(x rendering) (bool, error) {
 	text, err := r.buildText(x)
 	var remote *kustomize.RemoteError
 	switch {
-	case errors.Is(err, render.ErrMissing):
-		r.flags.Skipped.unbuilt(x.path, "neither kustomize nor kubectl is in PATH")
-		return false, nil
-	case errors.As(err, &remote):
-		r.flags.Skipped.unbuilt(x.path, remote.Error())
+	case errors.Is(err, render.ErrMissing), errors.As(err, &remote):
+		r.unbuilt = err
 		return false, nil
 	}
 	return true, r.built(x, text, err)
@@ -266,6 +263,17 @@ func (r *reader) buildText(x rendering) ([]byte, error) {
 // included returns the directory of a kustomization and those of all that it includes, without the
 // ones that are below another.
 func (r *reader) included(in tree, dir string) []string {
+	all := r.directories(in, dir)
+	root := in.join("", "")
+	return slices.DeleteFunc(slices.Clone(all), func(at string) bool {
+		return slices.ContainsFunc(all, func(above string) bool {
+			return at != above && (above == root || strings.HasPrefix(at, above+"/"))
+		})
+	})
+}
+
+// directories returns the directory of a kustomization and those of all that it includes.
+func (r *reader) directories(in tree, dir string) []string {
 	all := []string{dir}
 	for i := 0; i < len(all) && len(all) < maxIncluded; i++ {
 		k := r.kustomization(in, all[i])
@@ -280,12 +288,7 @@ func (r *reader) included(in tree, dir string) []string {
 			}
 		}
 	}
-	root := in.join("", "")
-	return slices.DeleteFunc(slices.Clone(all), func(at string) bool {
-		return slices.ContainsFunc(all, func(above string) bool {
-			return at != above && (above == root || strings.HasPrefix(at, above+"/"))
-		})
-	})
+	return all
 }
 
 // maxIncluded is the maximum number of directories that a kustomization of a revision includes.
@@ -296,7 +299,7 @@ func (r *reader) built(x rendering, text []byte, err error) error {
 	var unreadable *fs.PathError
 	switch {
 	case err == nil:
-		return r.documents(file{path: "<kustomize build " + x.path + ">"}, yamlx.NewBytesReader(text, r.options()))
+		return r.builtDocuments(x, text)
 	case r.ctx.Err() != nil:
 		return r.ctx.Err()
 	case errors.Is(err, errComponent):

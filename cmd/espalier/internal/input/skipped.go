@@ -54,6 +54,11 @@ var names, nouns = [reasons]string{
 // counts nothing.
 type Skipped struct {
 	counts [reasons]atomic.Int64
+	// templates counts the Helm templates among them that were found in directories.
+	templates atomic.Int64
+	// strangers counts documents that were found in directories and read, although they are no
+	// manifests.
+	strangers atomic.Int64
 
 	mu sync.Mutex
 	// charts has the number of templates of charts that were not rendered because helm is not
@@ -121,6 +126,28 @@ func (s *Skipped) Add(r SkipReason, n int) {
 	if s != nil {
 		s.counts[r].Add(int64(n))
 	}
+}
+
+// Templates returns the number of Helm templates that were found in directories and skipped.
+func (s *Skipped) Templates() int {
+	if s == nil {
+		return 0
+	}
+	return int(s.templates.Load())
+}
+
+// Hint returns a line about documents that --skip-other-files would skip, or "" if there are none.
+func (s *Skipped) Hint() string {
+	if s == nil || s.strangers.Load() == 0 {
+		return ""
+	}
+	n := int(s.strangers.Load())
+	verb := "are"
+	if n == 1 {
+		verb = "is"
+	}
+	return fmt.Sprintf("%s %s no manifests, but Helm templates or files of other tools: --skip-other-files skips them",
+		plural(n, [2]string{"document", "documents"}), verb)
 }
 
 // Documents returns the number of documents that were skipped.

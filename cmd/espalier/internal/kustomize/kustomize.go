@@ -52,6 +52,17 @@ type Kustomization struct {
 	Patches []PatchSource
 }
 
+// Resources returns the files with objects, sorted.
+func (k *Kustomization) Resources() (files []string) {
+	for file, role := range k.files {
+		if role == Resource {
+			files = append(files, file)
+		}
+	}
+	slices.Sort(files)
+	return files
+}
+
 // PatchSource is a patch in a file, or inline.
 type PatchSource struct {
 	// Path is the file of the patch, or "" if Text is the patch.

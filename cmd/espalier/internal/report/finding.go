@@ -8,6 +8,8 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -36,6 +38,8 @@ type Finding struct {
 	// Rendered is set if a program has rendered the document from the file. The position is that in
 	// the file, and has no line if it is unknown; Source is the rendered line.
 	Rendered bool
+	// RenderedBy is the name of the program.
+	RenderedBy string
 	// Failed is set for an input that could not be processed.
 	Failed bool
 	// Folded findings are counted, but not listed in formats for people.
@@ -59,6 +63,26 @@ func (f *Finding) Location() analysis.Location {
 	if at.Line == 0 {
 		at.Column, at.EndLine, at.EndColumn = 0, 0, 0
 	}
+	return at
+}
+
+// inTree returns a location for programs that show findings beside files of the working tree. A file
+// of a Git revision is the one of the working tree, whose lines are unknown.
+func (o *Options) inTree(at analysis.Location) analysis.Location {
+	if o.Local == nil || !input.IsGit(at.File) {
+		return at
+	}
+	file := o.Local(at.File)
+	if current, err := os.Getwd(); err == nil {
+		if physical, err := filepath.EvalSymlinks(current); err == nil {
+			current = physical
+		}
+		if relative, err := filepath.Rel(current, file); err == nil {
+			file = relative
+		}
+	}
+	at.File = file
+	at.Line, at.Column, at.EndLine, at.EndColumn = 0, 0, 0, 0
 	return at
 }
 
@@ -136,7 +160,10 @@ func (f *Finding) objectName() string {
 // details returns the lines after the message: the details, and the other locations.
 func (f *Finding) details() []string {
 	lines := slices.Clip(f.Detail)
-	if f.Rendered {
+	switch {
+	case f.RenderedBy == "kustomize":
+		lines = append(lines, "set by the kustomization that builds the object")
+	case f.Rendered:
 		lines = append(lines, "rendered by helm from the template")
 	}
 	if at := f.Schema; at != nil {
@@ -298,7 +325,7 @@ func (s Summary) MarshalJSON() ([]byte, error) {
 // the value if the finding is about a value on the same line as its name, else that of the
 // name.
 func At(it *input.Item, f analysis.Finding) Finding {
-	span := it.Position(f.Pointer)
+	span, doc, by := it.Locate(f.Pointer)
 	if f.Part == analysis.RepeatedName && it.Doc != nil && !it.Rendered() {
 		span = it.Doc.FindAgain(it.Base + f.Pointer)
 	}
@@ -307,7 +334,7 @@ func At(it *input.Item, f analysis.Finding) Finding {
 		span.Key.Line != span.Value.Line || span.Value.EndLine != span.Value.Line) {
 		p = span.Key
 	}
-	if p.Line == 0 && it.Doc != nil && !it.Rendered() {
+	if p.Line == 0 && doc != nil && by == "" {
 		p = yamlx.Position{Line: it.Line(), Column: 1}
 	}
 	if it.Base != "" {
@@ -315,7 +342,8 @@ func At(it *input.Item, f analysis.Finding) Finding {
 		f.Pointer = it.Base + f.Pointer
 		f.Fix = below(it.Base, f.Fix)
 	}
-	return Finding{Finding: f, Object: it.Identity(), Doc: it.Doc, Rendered: it.Rendered(), File: it.File, Span: p, Source: input.ExcerptAt(it.Doc, p)}
+	return Finding{Finding: f, Object: it.Identity(), Doc: doc, Rendered: by != "", RenderedBy: by, File: it.File, Span: p,
+		Source: input.ExcerptAt(doc, p)}
 }
 
 // LocationOf returns the location of a pointer into an object: that of the field's name, if

@@ -33,10 +33,10 @@ func (g *githubFormat) finding(f *Finding) error {
 	property := func(name, value string) {
 		properties = append(properties, name+"="+escapeProperty.Replace(printable(value)))
 	}
-	if f.File != "" {
-		property("file", f.File)
+	at := g.options.inTree(f.Location())
+	if at.File != "" {
+		property("file", at.File)
 	}
-	at := f.Location()
 	if at.Line > 0 {
 		property("line", fmt.Sprint(at.Line))
 	}

@@ -68,6 +68,8 @@ type Options struct {
 	What string
 	// Skipped counts what the input skips, for the summary. It may be nil.
 	Skipped *input.Skipped
+	// Local returns the path in the working tree of a file of a Git revision. Nil stands for none.
+	Local func(file string) string
 	// Folded returns a line that stands for a number of folded findings.
 	Folded func(n int) string
 	// Grouped returns a line that says for how many findings of groups a number of findings
@@ -476,6 +478,9 @@ func (r *Reporter) Close() error {
 	}
 	skipped := r.options.Skipped
 	r.summary.Others, r.summary.SkippedBy, r.summary.SkippedLine = skipped.Documents(), skipped.Counts(), skipped.String()
+	if hint := skipped.Hint(); hint != "" && r.summary.Errors > 0 {
+		r.summary.Notes = append(r.summary.Notes, hint)
+	}
 	err := r.err
 	for _, o := range r.sinks {
 		summary := r.summary

@@ -128,7 +128,7 @@ func (s *sarifFormat) finding(f *Finding) error {
 		Level:     sarifLevel(f.Severity),
 		Message:   sarifText{Text: f.fullMessage()},
 	}
-	l := sarifLocation{Physical: physicalLocation(new(f.Location())), Logical: logicalLocations(f)}
+	l := sarifLocation{Physical: s.physicalLocation(new(f.Location())), Logical: logicalLocations(f)}
 	if l.Physical != nil && l.Physical.Region != nil && f.Source.Text != "" {
 		l.Physical.Region.Snippet = &sarifText{Text: f.Source.Text}
 	}
@@ -139,7 +139,7 @@ func (s *sarifFormat) finding(f *Finding) error {
 		name string
 		at   *analysis.Location
 	}{{"schema", f.Schema}, {"policy", f.Policy}, {"old", f.Old}} {
-		if physical := physicalLocation(other.at); physical != nil {
+		if physical := s.physicalLocation(other.at); physical != nil {
 			message := &sarifText{Text: strings.TrimSuffix(other.name+": "+other.at.Path, ": ")}
 			r.Related = append(r.Related, sarifLocation{Physical: physical, Message: message})
 		}
@@ -161,10 +161,11 @@ func (s *sarifFormat) finding(f *Finding) error {
 }
 
 // physicalLocation returns the file and the region of a location, or nil if it has no file.
-func physicalLocation(at *analysis.Location) *sarifPhysical {
-	if at == nil || at.File == "" {
+func (s *sarifFormat) physicalLocation(l *analysis.Location) *sarifPhysical {
+	if l == nil || l.File == "" {
 		return nil
 	}
+	at := s.options.inTree(*l)
 	p := &sarifPhysical{Artifact: sarifArtifact{URI: fileURI(at.File)}}
 	if at.Line > 0 {
 		p.Region = &sarifRegion{StartLine: at.Line, StartColumn: at.Column}

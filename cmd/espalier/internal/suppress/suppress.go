@@ -117,14 +117,15 @@ func (f *Filter) Saw(it *input.Item) {
 	if f.known != nil {
 		f.known.saw(it.Identity())
 	}
-	if it.Doc == nil {
+	doc := it.SourceDoc()
+	if doc == nil {
 		return
 	}
-	f.read(it.Doc, it.File)
-	if it.Rendered() {
+	f.read(doc, it.File)
+	if it.Rendered() && doc == it.Doc {
 		return // the lines of its comments are not those of the file
 	}
-	if d := f.documents[position{it.File, it.Doc.Line()}]; d != nil && !d.seen {
+	if d := f.documents[position{it.File, doc.Line()}]; d != nil && !d.seen {
 		d.seen = true
 		f.seen = append(f.seen, d.comments...)
 	}
@@ -171,7 +172,9 @@ func (f *Filter) Apply(found report.Finding) (report.Finding, bool) {
 		found.Severity = severity
 	}
 	doc := found.Doc
-	f.read(doc, found.File)
+	if found.RenderedBy != "kustomize" { // the comments are those of the source
+		f.read(doc, found.File)
+	}
 	found.Doc = nil // formats may keep findings
 	names := f.names(found.Rule)
 	line := found.Span.Line
