@@ -9,8 +9,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"espalier.dev/analysis"
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -146,6 +148,17 @@ func stdinOnce(all ...input.Flags) error {
 // needsPath returns the usage error of a command without input.
 func needsPath(c *cobra.Command) error {
 	return usageError(c, fmt.Errorf("%s needs PATH: a file, a directory, or - for standard input", c.Name()))
+}
+
+// checkedNothing reports a failure if a command has checked no objects, because those of the input
+// are Helm templates, which --skip-other-files skips.
+func checkedNothing(r *report.Reporter, flags input.Flags) {
+	s := r.Summary()
+	if n := flags.Skipped.Templates(); n > 0 && s.Objects+s.Skipped+s.Failures == 0 {
+		r.Failure(input.Problem{Rule: input.Unrendered, File: strings.Join(flags.Paths, ", "), Message: fmt.Sprintf(
+			"nothing was checked: what was found is %s, which --skip-other-files skips: render the charts with --helm",
+			analysis.Plural(n, "Helm template"))})
+	}
 }
 
 // skipFlags are the flags that skip objects.

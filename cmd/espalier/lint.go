@@ -207,6 +207,7 @@ func (a *app) lint(c *cobra.Command, o lintOptions, args []string) (err error) {
 			r.Add(f)
 		}
 	}
+	checkedNothing(r, o.input)
 	return nil
 }
 

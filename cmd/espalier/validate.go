@@ -284,6 +284,7 @@ func (a *app) validateAll(ctx context.Context, o validateOptions, v *validator, 
 	if p := old.problem(); p != nil {
 		results.r.Failure(*p)
 	}
+	checkedNothing(results.r, objects)
 	return nil
 }
 
