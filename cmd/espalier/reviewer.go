@@ -9,6 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -23,6 +24,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/suppress"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
 )
 
@@ -279,6 +281,8 @@ func (rv *reviewer) check(files input.Flags) error {
 		items = slices.DeleteFunc(slices.Clone(items), isDefinition)
 		out := update.items(items)
 		for i := range out.objects {
+			old, _ := update.before(out.objects[i].item)
+			rv.leaveOutOld(&out.objects[i], old)
 			rv.addNew(&out.objects[i], kinds)
 		}
 		return out
@@ -350,6 +354,84 @@ func (c *compared) hadVersion(it *input.Item) bool {
 		return it.APIVersion() == c.old.crd.Spec.Group+"/"+v.Name
 	})
 }
+
+// leaveOutOld removes the findings about an updated object that it had before. An update does not
+// tolerate all of them, but it is not what this change does.
+func (rv *reviewer) leaveOutOld(o *objectResult, old *input.Item) {
+	if old == nil || len(o.findings) == 0 {
+		return
+	}
+	before := rv.validator
+	before.definitions, before.skipped = rv.before, nil
+	var was objectResult
+	found := before.object(old, &was)
+	if was.failed != nil {
+		o.failed = was.failed
+		return
+	}
+	if !rv.validator.skip.missing { // the user asks for them
+		found = slices.DeleteFunc(found, func(f analysis.Finding) bool { return f.Rule == lookup.RuleMissing })
+	}
+	// Items of lists may have moved: the same finding about an equal item comes first, then one at the
+	// same index, then any.
+	moved := func(f *analysis.Finding, more string) findingKey {
+		return findingKey{f.Rule, index.ReplaceAllString(f.Path, "[]"), index.ReplaceAllString(f.Message, "[]") + more}
+	}
+	for _, keyOf := range []func(*input.Item, *analysis.Finding) findingKey{
+		func(it *input.Item, f *analysis.Finding) findingKey { return moved(f, "\x00"+listItem(it, f.Pointer)) },
+		func(_ *input.Item, f *analysis.Finding) findingKey { return findingKey{f.Rule, f.Path, f.Message} },
+		func(_ *input.Item, f *analysis.Finding) findingKey { return moved(f, "") },
+	} {
+		known := map[findingKey]int{}
+		for i := range found {
+			known[keyOf(old, &found[i])]++
+		}
+		left := map[findingKey]int{}
+		o.findings = slices.DeleteFunc(o.findings, func(f report.Finding) bool {
+			key := keyOf(o.item, &f.Finding)
+			if left[key] == known[key] {
+				return false
+			}
+			left[key]++
+			return true
+		})
+		found = slices.DeleteFunc(found, func(f analysis.Finding) bool {
+			key := keyOf(old, &f)
+			left[key]--
+			return left[key] >= 0
+		})
+	}
+}
+
+// listItem returns the innermost item of a list that a pointer is in, or that it names, as JSON.
+func listItem(it *input.Item, pointer string) string {
+	pointer = strings.TrimPrefix(pointer, it.Base) // that of a reported finding is relative to the document
+	value, err := jsonx.Parse(it.JSON)
+	if err != nil {
+		return ""
+	}
+	var item any
+	for _, token := range jsonptr.Split(pointer) {
+		switch at := value.(type) {
+		case map[string]any:
+			value = at[token]
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(at) {
+				return ""
+			}
+			value, item = at[i], at[i]
+		}
+	}
+	text, err := jsonx.Append(nil, item)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// index matches an index in a path.
+var index = regexp.MustCompile(`\[[0-9]+\]`)
 
 // addNew adds what is wrong with an object under the CRDs of the working tree, but not under those
 // of the base. Updates tolerate some of it, but the object cannot be created anymore.

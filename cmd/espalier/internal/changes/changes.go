@@ -5,6 +5,7 @@ package changes
 import (
 	"bytes"
 	"context"
+	"path"
 	"strings"
 
 	"espalier.dev/analysis/lookup"
@@ -62,28 +63,30 @@ func (s *Set) Objects() (all []Object) {
 // A file can be renamed, and an object moved to another file. If several objects have the same
 // identity, those in the same file belong together.
 func Load(ctx context.Context, o Options) (*Set, error) {
-	m := &matcher{byIdentity: map[input.Identity][]*candidate{}, name: o.Name, templates: map[string]bool{}}
-	problems := 0
-	counting := func(problem func(input.Problem)) func(input.Problem) {
-		return func(p input.Problem) {
-			if p.Rule != input.Empty { // there may be nothing that differs
-				problems++
-				problem(p)
-			}
-		}
-	}
-	old, _, err := read(ctx, o.Old, counting(o.OldProblem))
+	m := &matcher{byIdentity: map[input.Identity][]*candidate{}, name: o.Name, unread: map[string]bool{}}
+	old, oldProblems, _, err := read(ctx, o.Old)
 	if err != nil {
 		return nil, err
 	}
 	files := m.add(old, false)
-	new, templates, err := read(ctx, o.New, counting(o.Problem))
+	new, newProblems, templates, err := read(ctx, o.New)
 	if err != nil {
 		return nil, err
 	}
+	for _, p := range newProblems {
+		m.unread[o.Name(p.File)] = true
+	}
+	problems := len(oldProblems) + len(newProblems)
+	oldProblems, newProblems = withoutEqual(oldProblems, newProblems, o.Name)
+	for _, p := range oldProblems {
+		o.OldProblem(p.Problem)
+	}
+	for _, p := range newProblems {
+		o.Problem(p.Problem)
+	}
 	if len(new) > 0 {
 		o.Elsewhere.Skip = without(o.Elsewhere.Skip, func(file string) bool { return files[o.Name(file)] })
-		others, _, err := read(ctx, o.Elsewhere, func(input.Problem) {})
+		others, _, _, err := read(ctx, o.Elsewhere)
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +94,7 @@ func Load(ctx context.Context, o Options) (*Set, error) {
 	}
 	set := &Set{Empty: len(old)+len(new)+problems == 0}
 	for _, file := range templates {
-		m.templates[o.Name(file)] = true
+		m.unread[o.Name(file)] = true
 	}
 	m.match(set, new)
 	return set, nil
@@ -104,19 +107,58 @@ func without(skip func(string, bool) bool, file func(string) bool) func(string, 
 	}
 }
 
-// read returns the objects of files, by document, and the files that have templates which are not
-// rendered.
-func read(ctx context.Context, flags input.Flags, problem func(input.Problem)) (documents [][]*input.Item, templates []string, err error) {
+// problem is what cannot be read, with the text of the document, or nil if it is not known.
+type problem struct {
+	input.Problem
+	text []byte
+}
+
+// withoutEqual returns the problems of both sides without documents that are the same in a file of
+// both: they are as wrong as before.
+func withoutEqual(old, new []problem, name func(string) string) (fewerOld, fewerNew []problem) {
+	type document struct{ file, text string }
+	keyOf := func(p problem) document { return document{name(p.File), string(p.text)} }
+	known := map[document]int{}
+	for _, p := range old {
+		if p.text != nil {
+			known[keyOf(p)]++
+		}
+	}
+	equal := map[document]int{}
+	for _, p := range new {
+		if key := keyOf(p); p.text != nil && equal[key] < known[key] {
+			equal[key]++
+		} else {
+			fewerNew = append(fewerNew, p)
+		}
+	}
+	for _, p := range old {
+		if key := keyOf(p); p.text != nil && equal[key] > 0 {
+			equal[key]--
+		} else {
+			fewerOld = append(fewerOld, p)
+		}
+	}
+	return fewerOld, fewerNew
+}
+
+// read returns the objects of files, by document, what cannot be read, and the files that have
+// templates which are not rendered.
+func read(ctx context.Context, flags input.Flags) (documents [][]*input.Item, problems []problem, templates []string, err error) {
 	if len(flags.Paths) == 0 {
-		return nil, nil, nil
+		return nil, nil, nil, nil
 	}
 	type found struct {
 		items    []*input.Item
-		problem  *input.Problem
+		problem  *problem
 		template string
 	}
 	work := func(d *input.Document) (f found) {
-		if f.items, f.problem = d.Items(); len(f.items) == 0 && bytes.Contains(d.Source(), []byte("{{")) {
+		items, p := d.Items()
+		if f.items = items; p != nil {
+			f.problem = &problem{*p, d.Source()}
+		}
+		if len(items) == 0 && bytes.Contains(d.Source(), []byte("{{")) {
 			f.template = d.File
 		}
 		return f
@@ -127,13 +169,17 @@ func read(ctx context.Context, flags input.Flags, problem func(input.Problem)) (
 			templates = append(templates, f.template)
 		}
 		if f.problem != nil {
-			problem(*f.problem)
+			problems = append(problems, *f.problem)
 		}
 		return nil
 	}
 	// No path is standard input.
-	err = input.Parallel(ctx, strings.NewReader(""), flags, work, emit, problem)
-	return documents, templates, err
+	err = input.Parallel(ctx, strings.NewReader(""), flags, work, emit, func(p input.Problem) {
+		if p.Rule != input.Empty { // there may be nothing that differs
+			problems = append(problems, problem{Problem: p})
+		}
+	})
+	return documents, problems, templates, err
 }
 
 // candidate is an object of the commit.
@@ -151,9 +197,9 @@ type matcher struct {
 	list       []*candidate
 	byIdentity map[input.Identity][]*candidate
 	name       func(file string) string
-	// templates are the files of the working tree with templates that are not rendered. They may
-	// render objects of the commit.
-	templates map[string]bool
+	// unread are the files and directories of the working tree that are not read completely, because
+	// of templates that are not rendered, or of errors. They may have objects of the commit.
+	unread map[string]bool
 }
 
 // add adds objects of the commit, and returns the names of their files.
@@ -230,10 +276,25 @@ func (m *matcher) match(set *Set, documents [][]*input.Item) {
 		}
 	}
 	for _, c := range m.list {
-		if !c.taken && !c.elsewhere && !m.templates[c.file] {
+		if !c.taken && !c.elsewhere && !m.mayHave(c.file) {
 			set.Removed = append(set.Removed, c.item)
 		}
 	}
+}
+
+// mayHave reports whether a file, or a directory that contains it, is not read completely.
+func (m *matcher) mayHave(file string) bool {
+	for len(m.unread) > 0 {
+		if m.unread[file] {
+			return true
+		}
+		above := path.Dir(file)
+		if above == file || above == "." {
+			return m.unread[""]
+		}
+		file = above
+	}
+	return false
 }
 
 // same reports whether two objects are equal. Comments and indentation are no parts of objects.
