@@ -20,6 +20,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/suppress"
 	"espalier.dev/crd/cel"
+	"espalier.dev/internal/textdiff"
 	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 )
@@ -115,7 +116,7 @@ func (a *app) fix(c *cobra.Command, o fixOptions) (err error) {
 		return err
 	}
 	defer func() {
-		if err = f.r.Finish(err); err == nil && f.differs && !o.write && o.report.failOn != report.Never {
+		if err = f.r.Finish(err); err == nil && len(f.changed) > 0 && !o.write && o.report.failOn != report.Never {
 			err = report.ExitError(report.Found)
 		}
 	}()
@@ -137,8 +138,8 @@ type fixing struct {
 	write, diff bool
 	quiet       bool
 	patch       *patchWriter
-	// differs is set if a fix changes a CRD.
-	differs bool
+	// changed has the files that differ: a fix changes a CRD.
+	changed []changedFile
 	// stdin is the content of standard input, which is needed twice.
 	stdin []byte
 	// current is the current file, and documents are its documents so far.
@@ -251,7 +252,6 @@ func (f *fixing) flush() error {
 	documents := f.documents
 	f.documents = nil
 	if slices.ContainsFunc(documents, func(d fixedDocument) bool { return d.text != nil }) {
-		f.differs = true
 		if err := f.replace(documents); err != nil {
 			return err
 		}
@@ -305,6 +305,7 @@ func (f *fixing) replace(documents []fixedDocument) error {
 	if err != nil {
 		return err
 	}
+	f.record(file, old, text)
 	switch {
 	case f.write:
 		if err := overwrite(file, text); err != nil {
@@ -318,6 +319,23 @@ func (f *fixing) replace(documents []fixedDocument) error {
 		return f.patch.print(file, old, text)
 	}
 	return nil
+}
+
+// changedFile is a file that fix changes, in JSON and YAML.
+type changedFile struct {
+	File string `json:"file"`
+	// Diff is a unified diff of the change.
+	Diff string `json:"diff"`
+}
+
+// record adds a change to the summary, for reports in place of the diff.
+func (f *fixing) record(file string, old, text []byte) {
+	f.changed = append(f.changed, changedFile{file, string(f.patch.diff(textdiff.Style{}, file, old, text))})
+	s := f.r.Summary()
+	s.Extra = map[string]any{"changed": f.changed}
+	if !f.write && !f.diff {
+		s.Notes = append(s.Notes, file+" would change: fix without -o prints the diff, and --write changes the file")
+	}
 }
 
 // overwrite replaces a file atomically and preserves its mode.

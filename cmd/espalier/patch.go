@@ -101,12 +101,9 @@ func isBelow(path, dir string) bool {
 	return err == nil && relative != ".." && !strings.HasPrefix(relative, ".."+string(filepath.Separator))
 }
 
-// print prints the changes of a file. A text that is nil stands for a file that does not exist.
-func (w *patchWriter) print(file string, old, text []byte) error {
-	var style textdiff.Style
-	if w.a.useColor(w.a.stdout) {
-		style = diffStyle()
-	}
+// diff returns the changes of a file as a unified diff. A text that is nil stands for a file that
+// does not exist.
+func (w *patchWriter) diff(style textdiff.Style, file string, old, text []byte) []byte {
 	if file == input.Stdin {
 		file = "stdin"
 	} else {
@@ -122,7 +119,16 @@ func (w *patchWriter) print(file string, old, text []byte) error {
 		}
 		return textdiff.FileName(prefix, file)
 	}
-	diff := style.Unified(name("a", old), name("b", text), old, text, 3)
+	return style.Unified(name("a", old), name("b", text), old, text, 3)
+}
+
+// print prints the changes of a file. A text that is nil stands for a file that does not exist.
+func (w *patchWriter) print(file string, old, text []byte) error {
+	var style textdiff.Style
+	if w.a.useColor(w.a.stdout) {
+		style = diffStyle()
+	}
+	diff := w.diff(style, file, old, text)
 	if len(diff) > 0 && w.outside != "" && !w.noted {
 		w.noted = true
 		// Programs that apply patches skip the text before the first file.
