@@ -130,7 +130,7 @@ type event struct {
 func Parse(line []byte, do func(*Request)) error {
 	var e event
 	if err := json.Unmarshal(line, &e); err != nil {
-		return fmt.Errorf("not an audit event: %w", err)
+		return notAnEvent(err)
 	}
 	if !strings.HasPrefix(e.APIVersion, "audit.k8s.io/") || e.Kind != "Event" && e.Kind != "EventList" {
 		return errors.New("not an audit event: apiVersion and kind must be audit.k8s.io/v1 and Event")
@@ -140,7 +140,7 @@ func Parse(line []byte, do func(*Request)) error {
 			// Items of a list need no apiVersion and kind.
 			one := event{APIVersion: e.APIVersion, Kind: "Event"}
 			if err := json.Unmarshal(item, &one); err != nil {
-				return fmt.Errorf("not an audit event: %w", err)
+				return notAnEvent(err)
 			}
 			do(one.request())
 		}
@@ -148,6 +148,15 @@ func Parse(line []byte, do func(*Request)) error {
 	}
 	do(e.request())
 	return nil
+}
+
+// notAnEvent returns the error about a text that cannot be decoded.
+func notAnEvent(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) && wrong.Field != "" {
+		return fmt.Errorf("not an audit event: the field %s must not be a JSON %s", wrong.Field, wrong.Value)
+	}
+	return errors.New("not an audit event: the line is no JSON object")
 }
 
 // request returns the request of an event.

@@ -137,13 +137,21 @@ func (p *player) file(ctx context.Context, stdin io.Reader, path string) error {
 		in = f
 	}
 	lines := bufio.NewReaderSize(in, 1<<16)
+	var events, bad int
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			p.line(ctx, name, n, line)
+			if p.line(ctx, name, n, line) {
+				events++
+			} else if bad++; events == 0 && bad == maxBadLines {
+				p.r.Failure(input.Problem{Rule: input.Syntax, File: name, Message: fmt.Sprintf(
+					"not an audit log: its first %d lines are no audit events, and the rest is not read: name a log that kube-apiserver has written in the format json",
+					bad)})
+				return nil
+			}
 		}
 		switch {
 		case errors.Is(err, io.EOF):
@@ -155,8 +163,11 @@ func (p *player) file(ctx context.Context, stdin io.Reader, path string) error {
 	}
 }
 
-// line replays a line of a log.
-func (p *player) line(ctx context.Context, file string, n int, line []byte) {
+// maxBadLines is the number of lines at the start of a file after which it is no audit log.
+const maxBadLines = 3
+
+// line replays a line of a log, and reports whether it is one.
+func (p *player) line(ctx context.Context, file string, n int, line []byte) bool {
 	err := replay.Parse(line, func(r *replay.Request) {
 		if r.Skip == "" {
 			p.request(ctx, file, n, r)
@@ -168,6 +179,7 @@ func (p *player) line(ctx context.Context, file string, n int, line []byte) {
 	if err != nil {
 		p.r.Failure(input.Problem{Rule: input.Syntax, File: file, Line: n, Column: 1, Message: err.Error()})
 	}
+	return err == nil
 }
 
 // request judges a request.
