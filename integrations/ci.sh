@@ -67,7 +67,9 @@ download() {
 install_program() {
 	mkdir -p "$work/bin" || exit 2
 	version=${ESPALIER_VERSION:-latest}
+	[ -n "${ESPALIER_RELEASES:-}" ] || fail 'ESPALIER_RELEASES is not set: set it to the URL of the releases, which has the files at VERSION/FILE'
 	if [ "$version" = latest ]; then
+		[ -n "${ESPALIER_LATEST:-}" ] || fail 'ESPALIER_LATEST is not set: set it to a URL that redirects to the latest release, or ESPALIER_VERSION to a version such as v1.2.3'
 		version=$(curl --silent --show-error --max-time 60 --retry 3 --output /dev/null --write-out '%{redirect_url}' "$ESPALIER_LATEST") || version=
 		version=${version##*/}
 		[ -n "$version" ] || fail "there is no latest release at $ESPALIER_LATEST: set the version"
@@ -275,7 +277,11 @@ run_commands() {
 			cat "$reports/raw/$command.md" >>"$reports/summary.md"
 			echo >>"$reports/summary.md"
 		else # wrong flags: there is no report
-			cannot "espalier $command" "$(cat "$reports/raw/$command.err")"
+			message=$(cat "$reports/raw/$command.err")
+			case $message in
+			*'needs PATH'*) message="$command needs files or directories: set the input paths of the GitHub action, or ESPALIER_PATHS of the GitLab template" ;;
+			esac
+			cannot "espalier $command" "$message"
 		fi
 		# Code scanning rejects runs of the same tool with the same ID.
 		[ ! -s "$reports/raw/$command.sarif" ] || relocate sarif <"$reports/raw/$command.sarif" |

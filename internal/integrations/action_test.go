@@ -181,6 +181,24 @@ func runAction(t *testing.T, p *project, r *remote, inputs, context map[string]s
 	return result
 }
 
+// readmeInputs returns the inputs in the example of the README.
+func readmeInputs(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, ok := strings.Cut(string(text), "```yaml\npermissions:")
+	block, _, end := strings.Cut("permissions:"+block, "```")
+	var example struct {
+		Steps []step `json:"steps"`
+	}
+	if err := yaml.Unmarshal([]byte(block), &example); !ok || !end || err != nil || len(example.Steps) != 2 || example.Steps[1].With["commands"] == "" {
+		t.Fatalf("the README has no example of the action: %v\n%s", err, block)
+	}
+	return example.Steps[1].With
+}
+
 func testAction(t *testing.T, archive []byte) {
 	t.Run("review", func(t *testing.T) {
 		t.Parallel()
@@ -237,6 +255,16 @@ func testAction(t *testing.T, archive []byte) {
 			if text, err := os.ReadFile(filepath.Join(got.outputs["sarif"], command+".sarif")); err != nil || strings.Count(string(text), `"automationDetails":{"id":"a-b/`+command+`/"}`) != 1 {
 				t.Errorf("%s: %v\n%.300s", command, err, text)
 			}
+		}
+	})
+	t.Run("readme", func(t *testing.T) {
+		t.Parallel()
+		// All files are below subdirectories, as in projects of kubebuilder.
+		p, r := newProject(t, "config"), newRemote(t, archive)
+		got := runAction(t, p, r, readmeInputs(t), nil)
+		contains(t, got.summary, "### espalier lint", "in 1 CRD", "### espalier review", "maximum none → 5")
+		if !got.failed || got.outputs["exit-code"] != "1" {
+			t.Errorf("failed: %v, outputs %v\n%s", got.failed, got.outputs, got.log)
 		}
 	})
 	t.Run("upload fails", func(t *testing.T) {
@@ -305,6 +333,7 @@ func testAction(t *testing.T, archive []byte) {
 		"no base":        {inputs: map[string]string{"base": "no`touch${IFS}HACKED`branch"}, want: "set fetch-depth: 0 of actions/checkout", ran: true},
 		"base is a flag": {inputs: map[string]string{"base": "--upload-pack=touch HACKED"}, want: "cannot find the base", ran: true},
 		"wrong flag":     {inputs: map[string]string{"flags": "--unheard;touch HACKED"}, want: "unknown flag: --unheard;touch HACKED", ran: true},
+		"no paths":       {inputs: map[string]string{"commands": "validate"}, want: "validate needs files or directories: set the input paths of the GitHub action", ran: true},
 		"path is a flag": {inputs: map[string]string{"commands": "validate", "paths": "--kubeconfig=x"}, want: "--kubeconfig=x"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -241,6 +241,24 @@ func TestCI(t *testing.T) {
 	})
 }
 
+// TestUnset runs ci.sh without the variables that it needs.
+func TestUnset(t *testing.T) {
+	t.Parallel()
+	for want, variables := range map[string]map[string]string{
+		"espalier: error: ESPALIER_RELEASES is not set: set it to the URL of the releases": {"ESPALIER_VERSION": "v1.2.3"},
+		"espalier: error: ESPALIER_LATEST is not set: set it to a URL that redirects":      {"ESPALIER_RELEASES": "http://127.0.0.1:1"},
+	} {
+		variables["ESPALIER_WORK"] = t.TempDir()
+		cmd := exec.CommandContext(t.Context(), "sh", "../../integrations/ci.sh", "install")
+		cmd.Env = environment(variables)
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.HasPrefix(string(out), want) {
+			t.Errorf("%v: %s\nwant %s", err, out, want)
+		}
+	}
+}
+
 // newProject creates one whose pull request makes a CRD stricter, in files and branches with
 // hostile names, below a directory.
 func newProject(t *testing.T, below string) *project {
