@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,6 +88,12 @@ func manPage(c *cobra.Command, date time.Time) string {
 			manVerbatim(&b, paragraph)
 		} else {
 			b.WriteString(".PP\n" + manText(paragraph) + "\n")
+		}
+	}
+	if subs := slices.DeleteFunc(slices.Clone(c.Commands()), func(sub *cobra.Command) bool { return !sub.IsAvailableCommand() }); len(subs) > 0 {
+		b.WriteString(".SH COMMANDS\n")
+		for _, sub := range subs {
+			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", manText(sub.Name()), manText(sub.Short))
 		}
 	}
 	groups, order := flagGroups(c)

@@ -43,6 +43,10 @@ List:
   a  one
   b  two
 .fi
+.SH COMMANDS
+.TP
+.B sub
+Do one thing
 .SH GENERAL FLAGS
 .PP
 .nf

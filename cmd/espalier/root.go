@@ -93,8 +93,8 @@ Kubernetes' own kinds as kube-apiserver does. It needs no cluster, and all comma
 serve and migrate work offline. With --from-cluster, lint, validate, test, explain, show,
 generate, diff, upgrade, audit and why read a running cluster.
 
-Validate, test, explain, show and serve know Kubernetes' own kinds, such as Deployments,
-without a CRD or a download. The other commands are about CRDs and custom resources.
+Validate, review, prune, test, explain, show, why and serve know Kubernetes' own kinds, such
+as Deployments, without a CRD or a download. The other commands are about CRDs and custom resources.
 
 Input comes from files, directories (-R includes subdirectories), standard input (-) and
 revisions of the Git repository that contains the working directory: git:REV:PATH is a file

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -68,6 +69,9 @@ func flagError(c *cobra.Command, err error) error {
 		if short != "" {
 			// A long name with a single dash is parsed as short names.
 			name = short
+		}
+		if name == "crd" && c.Flags().Lookup(name) == nil && strings.Contains(c.Use, "PATH") {
+			return usageError(c, fmt.Errorf("%w: %s reads the CRDs that PATH names", err, c.Name()))
 		}
 		meant := nearest.Name(name, slices.Values(names))
 		if meant != "" && (short == "" || meant == short) {
