@@ -82,7 +82,7 @@ type Options struct {
 func (o *Options) GetRESTOptions(gr runtimeschema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	opts, err := o.RESTOptionsGetter.GetRESTOptions(gr, example)
 	if err != nil {
-		return opts, err
+		return generic.RESTOptions{}, err
 	}
 	config := *opts.StorageConfig // the options are shared
 	config.Codec = o.Codec

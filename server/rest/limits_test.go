@@ -155,6 +155,9 @@ func TestCheckPatch(t *testing.T) {
 		{"many operations", types.JSONPatchType, operations(9000, "/data/a"), large, true},
 		{"many operations with escapes", types.JSONPatchType, operations(9000, `\u002fdata\/a`), large, true},
 		{"few operations", types.JSONPatchType, operations(smallPatch, "data"), large, false},
+		{"many levels", types.JSONPatchType, operations(1, strings.Repeat("/a", 20_000)), large, true},
+		{"many levels with escapes", types.JSONPatchType, operations(1, strings.Repeat(`\u002fa`, 20_000)), large, true},
+		{"many levels with other escapes", types.JSONPatchType, operations(1, strings.Repeat(`\/a`, 20_000)), large, true},
 		{"not a patch", types.JSONPatchType, "{" + operations(9000, "/a"), large, false},
 		{"apply", types.ApplyYAMLPatchType, operations(9000, "/data/a"), large, false},
 		{"the longest lists", types.StrategicMergePatchType, container(most - 2000), pod, false},
@@ -166,6 +169,8 @@ func TestCheckPatch(t *testing.T) {
 		{"lists that are replaced", types.StrategicMergePatchType, `{"spec":{"initContainers":[{"command":["a"]}]}}`, pod, false},
 		{"no strategic patch", types.StrategicMergePatchType, container(most), nil, false},
 		{"broken", types.StrategicMergePatchType, container(most)[1:], pod, false},
+		{"broken at the end", types.StrategicMergePatchType, strings.TrimSuffix(container(most), "}"), pod, false},
+		{"a broken item", types.StrategicMergePatchType, strings.Replace(container(most), `{"name":"a"}`, `{"name":}`, 1), pod, false},
 	} {
 		if err := checkPatch(sends(test.mediaType, test.body, false), test.old); (err != nil) != test.fails || err != nil && !apierrors.IsRequestEntityTooLargeError(err) {
 			t.Errorf("%s: %v", test.name, err)

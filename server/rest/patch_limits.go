@@ -69,7 +69,7 @@ func checkPatch(ctx context.Context, old runtime.Object) error {
 	case p.mediaType == types.StrategicMergePatchType:
 		return checkStrategicPatch(p.body, old)
 	case bytes.Count(p.body, []byte{'{'}) <= smallPatch && bytes.Count(p.body, []byte{'/'}) <= smallPatch &&
-		!bytes.Contains(p.body, []byte(`\u002`)) && !bytes.Contains(p.body, []byte(`\/`)):
+		!bytes.Contains(p.body, []byte(`\u002`)):
 		return nil
 	}
 	operations, err := jsonpatch.DecodePatch(p.body)

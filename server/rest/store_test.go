@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -28,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"espalier.dev/crd"
+	"espalier.dev/schema"
 	"espalier.dev/server/backend"
 	"espalier.dev/server/etcd/etcdtest"
 	"espalier.dev/server/fields"
@@ -210,6 +212,13 @@ func errTooMany(t *testing.T) error {
 func TestManyItems(t *testing.T) {
 	t.Parallel()
 	gk := runtimeschema.GroupKind{Kind: "ConfigMap"}
+	owners := make([]metav1.OwnerReference, schema.MaxOwnerReferences)
+	for i := range owners {
+		owners[i] = metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "a", UID: types.UID(fmt.Sprint(i))}
+	}
+	if err := CheckMetadata(gk, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", OwnerReferences: owners}}); err != nil {
+		t.Errorf("as many owners as are allowed: %v", err)
+	}
 	// As many errors as are reported are left to the store, which has others too.
 	for invalid, fails := range map[int]bool{0: false, crd.MaxErrors: false, crd.MaxErrors + 1: true} {
 		labels := map[string]string{}
