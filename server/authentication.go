@@ -29,6 +29,8 @@ func newAuthentication(o *Options, c *genericapiserver.Config, stored tokens.Obj
 		KeyDir:       filepath.Join(o.DataDir, "pki", "service-accounts"),
 		Objects:      stored,
 		ServerID:     c.APIServerID,
+
+		UnsafeNoFsync: o.Ephemeral,
 	})
 	if err != nil {
 		return nil, err

@@ -59,6 +59,8 @@ func pkiConfig(o *Options) pki.Config {
 		Hosts:      append(servingHosts(o.BindAddress), o.TLSHosts...),
 		CACertFile: o.CACertFile,
 		CAKeyFile:  o.CAKeyFile,
+
+		UnsafeNoFsync: o.Ephemeral,
 	}
 }
 
@@ -200,7 +202,7 @@ func loopbackConfig(id *identity, url, token string) *rest.Config {
 
 // kubeconfig returns the administrator's kubeconfig.
 func kubeconfig(o *Options, b *pki.Bundle, server string) (pki.Kubeconfig, error) {
-	k := pki.Kubeconfig{Server: server, CA: b.CA.Cert, Client: b.Admin}
+	k := pki.Kubeconfig{Server: server, CA: b.CA.Cert, Client: b.Admin, UnsafeNoFsync: o.Ephemeral}
 	if o.TLSCertFile == "" {
 		return k, nil
 	}

@@ -75,8 +75,8 @@ type Options struct {
 	ServiceClusterIPRange, ServiceNodePortRange string
 	// EtcdQuota is the maximum size of the embedded etcd in bytes.
 	EtcdQuota int64
-	// Ephemeral is for tests: the embedded etcd does not wait for the disk, and a stopping
-	// server does not wait for clients to disconnect.
+	// Ephemeral is for tests: the server and the embedded etcd do not wait for the disk, and a
+	// stopping server does not wait for clients to disconnect.
 	Ephemeral bool
 	// Warnings returns warnings for the writer of a valid CRD that the two semantics interpret
 	// differently. Nil means none. It is not used in kubernetes semantics, in which a client gets

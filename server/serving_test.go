@@ -55,7 +55,7 @@ func TestRotateServingCertificate(t *testing.T) {
 	o.TLSCertFile, o.TLSPrivateKeyFile = first.Serving.CertFile, first.Serving.KeyFile
 	s := servertest.Start(t, o)
 	for file, data := range map[string][]byte{first.Serving.CertFile: second.Serving.Cert, first.Serving.KeyFile: second.Serving.Key} {
-		if err := pki.WriteFile(file, data); err != nil {
+		if err := pki.WriteFile(file, data, true); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -43,6 +43,8 @@ type Config struct {
 	HealthPaths []string
 	// KeyDir is the directory of the keys of service accounts.
 	KeyDir string
+	// UnsafeNoFsync does not wait for the disk when a key is created. For tests only.
+	UnsafeNoFsync bool
 	// Objects reads stored objects.
 	Objects tokens.Objects
 	// ServerID identifies the server in metrics.
@@ -73,7 +75,7 @@ func New(c Config) (*Authentication, error) {
 	if len(a.Audiences) == 0 {
 		a.Audiences = f.issuers()
 	}
-	keys, err := tokens.LoadKeys(tokens.KeyFiles{Dir: c.KeyDir, Sign: f.ServiceAccountSigningKeyFile, Verify: f.ServiceAccountKeyFiles})
+	keys, err := tokens.LoadKeys(tokens.KeyFiles{Dir: c.KeyDir, Sign: f.ServiceAccountSigningKeyFile, Verify: f.ServiceAccountKeyFiles, UnsafeNoFsync: c.UnsafeNoFsync})
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,8 @@ type Kubeconfig struct {
 	User string
 	// Client is the user's certificate.
 	Client Pair
+	// UnsafeNoFsync does not wait for the disk. For tests only.
+	UnsafeNoFsync bool
 }
 
 // Marshal returns the text of the file.
@@ -60,7 +62,7 @@ func (k Kubeconfig) Write(path string) error {
 	if err != nil {
 		return err
 	}
-	return WriteFile(path, data)
+	return WriteFile(path, data, !k.UnsafeNoFsync)
 }
 
 // encode returns the text of the file, and creates its directory.
@@ -89,7 +91,7 @@ func (k Kubeconfig) Stage(path string) (*Staged, error) {
 		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
 	s := &Staged{path: path, temporary: f.Name()}
-	if err := finish(f, data); err != nil {
+	if err := finish(f, data, !k.UnsafeNoFsync); err != nil {
 		s.Discard()
 		return nil, fmt.Errorf("write %s: %w", path, err)
 	}

@@ -61,6 +61,8 @@ type Config struct {
 	// CACertFile and CAKeyFile are the files of a CA that servers share. It is neither created
 	// nor renewed. If they are empty, the directory has the CA.
 	CACertFile, CAKeyFile string
+	// UnsafeNoFsync does not wait for the disk. For tests only.
+	UnsafeNoFsync bool
 	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
 }
@@ -318,10 +320,10 @@ func (c Config) sign(name string, template *x509.Certificate, key crypto.Signer,
 	s.CertFile, s.KeyFile = files.CertFile, files.KeyFile
 	// The key is written first: a certificate that does not match its key is detected and
 	// issued again.
-	if err := WriteFile(s.KeyFile, s.Key); err != nil {
+	if err := WriteFile(s.KeyFile, s.Key, !c.UnsafeNoFsync); err != nil {
 		return nil, err
 	}
-	if err := WriteFile(s.CertFile, s.Cert); err != nil {
+	if err := WriteFile(s.CertFile, s.Cert, !c.UnsafeNoFsync); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -418,8 +420,8 @@ func (s *signer) parse() error {
 	return nil
 }
 
-// WriteFile replaces a file atomically. Only its owner can read it.
-func WriteFile(path string, data []byte) (err error) {
+// WriteFile replaces a file atomically. Only its owner can read it. sync waits for the disk.
+func WriteFile(path string, data []byte, sync bool) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-") // mode 0600
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -430,21 +432,23 @@ func WriteFile(path string, data []byte) (err error) {
 			err = fmt.Errorf("write %s: %w", path, err)
 		}
 	}()
-	if err = finish(f, data); err != nil {
+	if err = finish(f, data, sync); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)
 }
 
-// finish writes data to disk and closes the file.
-func finish(f *os.File, data []byte) error {
+// finish writes data, to disk if sync is set, and closes the file.
+func finish(f *os.File, data []byte, sync bool) error {
 	if _, err := f.Write(data); err != nil {
 		_ = f.Close()
 		return err
 	}
-	if err := f.Sync(); err != nil {
-		_ = f.Close()
-		return err
+	if sync {
+		if err := f.Sync(); err != nil {
+			_ = f.Close()
+			return err
+		}
 	}
 	return f.Close()
 }

@@ -354,7 +354,7 @@ func TestKubeconfig(t *testing.T) {
 
 func TestWriteFileErrors(t *testing.T) {
 	dir := t.TempDir()
-	if err := WriteFile(filepath.Join(dir, "missing", "file"), nil); err == nil {
+	if err := WriteFile(filepath.Join(dir, "missing", "file"), nil, true); err == nil {
 		t.Error("a file was written to a directory that does not exist")
 	}
 	// A directory at the path makes the write fail; no file is left behind.
@@ -362,7 +362,7 @@ func TestWriteFileErrors(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(way, "full"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteFile(way, nil); err == nil {
+	if err := WriteFile(way, nil, true); err == nil {
 		t.Error("a directory was replaced")
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {

@@ -34,6 +34,8 @@ type KeyFiles struct {
 	Sign string
 	// Verify are files with further keys that verify: public keys, private keys or certificates.
 	Verify []string
+	// UnsafeNoFsync does not wait for the disk when a key is created. For tests only.
+	UnsafeNoFsync bool
 }
 
 // Keys sign and verify tokens. They are immutable.
@@ -48,7 +50,7 @@ func LoadKeys(files KeyFiles) (*Keys, error) {
 	k := &Keys{byID: map[string][]jose.JSONWebKey{}}
 	sign, verify := files.Sign, files.Verify
 	if sign == "" {
-		names, err := keysOf(files.Dir)
+		names, err := keysOf(files.Dir, !files.UnsafeNoFsync)
 		if err != nil {
 			return nil, fmt.Errorf("keys of service accounts: %w", err)
 		}
@@ -142,7 +144,7 @@ const privateEnding, publicEnding = ".key", ".pub"
 
 // keysOf returns the files in a directory of keys, the one that signs first. It creates the
 // directory and a key if necessary.
-func keysOf(dir string) ([]string, error) {
+func keysOf(dir string, sync bool) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -170,7 +172,7 @@ func keysOf(dir string) ([]string, error) {
 	}
 	if len(private) == 0 {
 		file := filepath.Join(dir, time.Now().UTC().Format("20060102T150405Z")+privateEnding)
-		if err := createKey(file); err != nil {
+		if err := createKey(file, sync); err != nil {
 			return nil, err
 		}
 		private = append(private, file)
@@ -180,7 +182,7 @@ func keysOf(dir string) ([]string, error) {
 	return append(private, public...), nil
 }
 
-func createKey(file string) error {
+func createKey(file string, sync bool) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return fmt.Errorf("generate a key: %w", err)
@@ -189,5 +191,5 @@ func createKey(file string) error {
 	if err != nil {
 		return fmt.Errorf("encode a key: %w", err)
 	}
-	return pki.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: keyutil.ECPrivateKeyBlockType, Bytes: der}))
+	return pki.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: keyutil.ECPrivateKeyBlockType, Bytes: der}), sync)
 }
