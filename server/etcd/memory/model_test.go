@@ -187,11 +187,16 @@ func (m *model) op(depth int, deletes *bool) (clientv3.Op, string) {
 			opts, text = nil, "" // etcd panics if the value of a key is ignored that the transaction has deleted
 		}
 		return clientv3.OpPut(key, value, opts...), fmt.Sprintf("put %q=%s %s", key, value, text)
-	case n < 8:
+	case n < 8 && depth == 0:
+		// etcd does not notice some keys that are both put and deleted, see [writtenBy], and a
+		// compaction at such a revision makes it crash at a later read. Only these are left out.
 		*deletes = true
 		opts, text := m.deleteOptions(key)
+		if text == "from" || text == "from prev" {
+			opts, text = nil, ""
+		}
 		return clientv3.OpDelete(key, opts...), fmt.Sprintf("delete %q %s", key, text)
-	case depth > 2:
+	case n < 8 || depth > 2:
 		return clientv3.OpGet(key), fmt.Sprintf("get %q", key)
 	default:
 		compares, success, failure, text := m.txn(depth+1, deletes)
