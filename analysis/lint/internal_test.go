@@ -20,7 +20,7 @@ func TestLacks(t *testing.T) {
 		{`(a)\9`, []string{`backreferences (\9)`}}, {`a*+b?+c{2}+`, []string{"possessive quantifiers (*+)", "possessive quantifiers (?+)", "possessive quantifiers (}+)"}},
 		{`(?(1)a|b)`, []string{"conditionals (?(…)…)"}},
 		// Near misses.
-		{`\(?=a\)`, nil}, {`[(?=]`, nil}, {`[\1]`, nil}, {`\\1`, nil}, {`[]a(?!]`, nil}, {`[^](?!]`, nil}, {`a+?b*?`, nil}, {`(?i:a)(?P<x>b)(?<y>c)`, nil}, {`(`, nil}, {`\`, nil}, {`\k`, nil}, {`\ga`, nil}, {`\0`, nil}, {`a+`, nil}, {`[a`, nil}, {`[`, nil}, {``, nil}, {`+`, nil},
+		{`\d{2}\s<\w'`, nil}, {`*+`, nil}, {`?+a`, nil}, {`\(?=a\)`, nil}, {`[(?=]`, nil}, {`[\1]`, nil}, {`\\1`, nil}, {`[]a(?!]`, nil}, {`[^](?!]`, nil}, {`a+?b*?`, nil}, {`(?i:a)(?P<x>b)(?<y>c)`, nil}, {`(`, nil}, {`\`, nil}, {`\k`, nil}, {`\ga`, nil}, {`\0`, nil}, {`a+`, nil}, {`[a`, nil}, {`[`, nil}, {``, nil}, {`+`, nil},
 	}
 	for _, tt := range tests {
 		var want []string
@@ -103,4 +103,47 @@ func FuzzFollow(f *testing.F) {
 			t.Errorf("pointer %q of %q", at.pointer(), path)
 		}
 	})
+}
+
+// TestParsePath checks which JSONPath expressions are understood, and their steps.
+func TestParsePath(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                  "",
+		".a":                ".a=a",
+		".a.b":              ".a=a .b=b",
+		".a[0].b":           ".a=a [0]=[] .b=b",
+		".a[*]":             ".a=a [*]=[]",
+		".a[-1:]":           ".a=a [-1:]=[]",
+		".a['b.c']":         ".a=a ['b.c']=b.c",
+		`.a["b"]`:           `.a=a ["b"]=b`,
+		`.a\.b.c`:           `.a\.b=a.b .c=c`,
+		`.a[?(@.x=="y")].b`: `.a=a [?(@.x=="y")]=[] .b=b`,
+		".":                 "!",
+		".a.":               "!",
+		"a":                 "!",
+		".a[":               "!",
+		".a[b]":             "!",
+		".a['b]":            "!",
+		".a[?(@.x":          "!",
+		".*":                "!",
+		".{a}":              "!",
+		".a b":              "!",
+		`.a\`:               "!",
+	} {
+		steps, ok := parsePath(text)
+		var got []string
+		for _, s := range steps {
+			name := s.name
+			if s.items {
+				name = "[]"
+			}
+			got = append(got, s.text+"="+name)
+		}
+		if !ok {
+			got = append(got, "!")
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %s", text, got, want)
+		}
+	}
 }

@@ -82,7 +82,7 @@ func (c *check) unsupported(ctx context.Context) {
 			continue
 		}
 		since := c.release + 1
-		for since < releases.Last && rejects(since, e) {
+		for rejects(since, e) {
 			since++
 		}
 		for i, at := range c.d.locate(e.Field) {

@@ -271,7 +271,7 @@ func listKey(n *node, items *api.JSONSchemaProps) string {
 		candidates = []string{"type"}
 	}
 	for _, name := range candidates {
-		if p, ok := items.Properties[name]; ok && p.Type.Single() == "string" && slices.Contains(items.Required, name) {
+		if p := items.Properties[name]; p.Type.Single() == "string" && slices.Contains(items.Required, name) {
 			return name
 		}
 	}
