@@ -289,3 +289,46 @@ func parseSchema(t testing.TB, text string) node {
 	}
 	return s
 }
+
+// TestTypes checks the types of values that have both of two types, or one of them, and the two types of
+// int-or-string.
+func TestTypes(t *testing.T) {
+	for _, tt := range []struct{ a, b, meet, join string }{
+		{"", "string", "string", ""},
+		{"string", "", "string", ""},
+		{"string", "string", "string", "string"},
+		{"integer", "number", "integer", "number"},
+		{"number", "integer", "integer", "number"},
+		{"integer", intOrString, "integer", intOrString},
+		{intOrString, "string", "string", intOrString},
+		{intOrString, "number", "integer", ""},
+		{"number", intOrString, "integer", ""},
+		{"integer", "string", "integer", intOrString},
+		{"object", "number", "object", ""},
+		{"string", "array", "string", ""},
+	} {
+		if meet, join := meetTypes(tt.a, tt.b), joinTypes(tt.a, tt.b); meet != tt.meet || join != tt.join {
+			t.Errorf("%q and %q: %q, %q", tt.a, tt.b, meet, join)
+		}
+	}
+	for _, tt := range []struct {
+		a, b node
+		want bool
+	}{
+		{node{"type": "integer"}, node{"type": "string"}, true},
+		{node{"type": "string"}, node{"type": "integer"}, true},
+		{node{"type": "integer"}, node{"type": "integer"}, false},
+		{node{"type": "string"}, node{"type": "string"}, false},
+		{node{"type": "boolean"}, node{"type": "integer"}, false},
+		{node{"type": "integer"}, node{"type": "boolean"}, false},
+		{node{"type": "integer", "minimum": 1}, node{"type": "string"}, false},
+		{node{"type": "integer"}, node{"type": "string", "minLength": 1}, false},
+	} {
+		if got := isPair([]node{tt.a, tt.b}); got != tt.want {
+			t.Errorf("%v, %v: %t", tt.a, tt.b, got)
+		}
+	}
+	if isPair([]node{{"type": "integer"}}) || isPair([]node{{"type": "integer"}, {"type": "string"}, {}}) {
+		t.Error("one or three branches are no pair")
+	}
+}
