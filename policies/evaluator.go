@@ -184,7 +184,14 @@ func (e *Evaluator) equivalentsOf(d *crd.Definition) apiruntime.EquivalentResour
 
 // types returns the types that mutating policies merge by.
 func (e *Evaluator) types() *Types {
-	return &Types{Definition: e.config.Definition, Builtin: newBuiltinTypes(e.converter.Scheme.Scheme).of}
+	builtin := newBuiltinTypes(e.converter.Scheme.Scheme)
+	return &Types{Definition: e.config.Definition, Builtin: func(gvk runtimeschema.GroupVersionKind) (managedfields.TypeConverter, error) {
+		if !builtin.scheme.Recognizes(gvk) {
+			// The request names the CRD, and recordedMutator uses its types.
+			return managedfields.NewDeducedTypeConverter(), nil
+		}
+		return builtin.of(gvk)
+	}}
 }
 
 // decoded is an object of the group of admission configurations.
