@@ -203,7 +203,7 @@ echo ---; printf 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: generated}\n
 	writeFile(t, "config/crd/bases/things.yaml", []byte("# A comment.\n"+things))
 	writeFile(t, "config/crd/bases/notes.yaml", []byte(notes))
 	writeFile(t, "config/crd/bases/map.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\ndata:\n  patched: one\n  own: 2\n"))
-	out, code := runApp(t, "lint", "config/crd")
+	out, _ := runApp(t, "lint", "config/crd")
 	for _, want := range []string{
 		"config/crd/bases/things.yaml:17:",
 		"config/crd/bases/notes.yaml:16:",
@@ -215,7 +215,7 @@ echo ---; printf 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: generated}\n
 	if strings.Contains(out, "<kustomize") {
 		t.Errorf("got %s", out)
 	}
-	out, code = runApp(t, "validate", "config/crd", "-o", "github")
+	out, code := runApp(t, "validate", "config/crd", "-o", "github")
 	for _, want := range []string{
 		"::error file=config/crd/bases/map.yaml,title=ConfigMap map%3A decode::data.patched: must be a string, is 1: put it in quotes%0Aset by the kustomization that builds the object",
 		"::error file=config/crd/bases/map.yaml,line=6,col=8,endLine=6,endColumn=9,title=ConfigMap map%3A decode::data.own: must be a string, is 2: put it in quotes\n",
