@@ -88,7 +88,8 @@ func WithSemantics(s schema.Semantics) Option {
 }
 
 // WithFlags sets flags of `espalier serve`. Feature gates and the emulated version apply to
-// the whole process. Flags of etcd, such as --etcd-servers, select etcd as [WithEtcd] does.
+// the whole process. --etcd-servers, --quota-backend-bytes and --data-dir select etcd as
+// [WithEtcd] does.
 func WithFlags(flags ...string) Option {
 	return func(c *settings) { c.flags = append(c.flags, flags...) }
 }
@@ -168,7 +169,7 @@ func run(ctx context.Context, dir string, opts []Option) (*Server, error) {
 	if args := flags.Args(); len(args) > 0 {
 		return nil, fmt.Errorf("%q is not a flag", args[0])
 	}
-	if !flags.Changed("storage") && (len(c.options.Etcd.URLs) > 0 || flags.Changed("quota-backend-bytes")) {
+	if !flags.Changed("storage") && (len(c.options.Etcd.URLs) > 0 || flags.Changed("quota-backend-bytes") || flags.Changed("data-dir")) {
 		c.options.Storage = server.StorageEtcd
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)

@@ -339,6 +339,7 @@ func TestStorage(t *testing.T) {
 		{"default", nil, false},
 		{"WithEtcd", []Option{WithEtcd()}, true},
 		{"storage", []Option{WithFlags("--storage=etcd")}, true},
+		{"data", []Option{WithFlags("--data-dir=" + t.TempDir())}, true},
 		{"quota", []Option{WithFlags("--quota-backend-bytes=100000000")}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

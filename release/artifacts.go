@@ -188,11 +188,12 @@ func (r *release) commonFiles() ([]archive.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("examples: %w", err)
 	}
-	names := []string{"LICENSE", "README.md", changelogFile}
+	texts := []string{"README.md", changelogFile}
+	names := append([]string{"LICENSE"}, texts...)
 	for _, f := range files {
 		names = append(names, f.Name)
 	}
-	for _, name := range names[1:3] {
+	for _, name := range texts {
 		text, err := os.ReadFile(filepath.Join(r.source, name))
 		if err != nil {
 			return nil, err

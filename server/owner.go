@@ -9,15 +9,16 @@ import (
 	"syscall"
 )
 
-// checkOwner returns an error if something in the data directory belongs to another user than the one
-// with the given ID, as it does after a command was run as root. Root can use everything.
+// checkOwner returns an error if a part of the data directory belongs to another user than the one with
+// the given ID, as it does after a command was run as root. The server sets the mode of these parts, which
+// only their owner and root can do. For everything else the mode decides.
 func checkOwner(dir string, user int) error {
 	if user == 0 {
 		return nil
 	}
-	for _, name := range []string{".", "lock", "etcd", "pki", "kubeconfig"} {
+	for _, name := range []string{"etcd", "pki"} {
 		path := filepath.Join(dir, name)
-		info, err := os.Lstat(path)
+		info, err := os.Stat(path)
 		if err != nil {
 			continue // reported by the code that needs it
 		}

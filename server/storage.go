@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -129,7 +130,13 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 func (db *database) connect(ctx context.Context, o *Options) (err error) {
 	switch {
 	case o.Storage == StorageMemory:
-		db.memory = memory.Open(memory.Config{})
+		var c memory.Config
+		if !o.Ephemeral {
+			// Clients of an earlier server may still watch: its revisions have to be older than all of
+			// this one, so that they list again.
+			c.Revision = time.Now().UnixMilli()
+		}
+		db.memory = memory.Open(c)
 		db.client = db.memory.Client()
 		return nil
 	case len(o.Etcd.URLs) == 0:

@@ -377,18 +377,23 @@ func (rv *reviewer) leaveOutOld(o *objectResult, old *input.Item) {
 	moved := func(f *analysis.Finding, more string) findingKey {
 		return findingKey{f.Rule, index.ReplaceAllString(f.Path, "[]"), index.ReplaceAllString(f.Message, "[]") + more}
 	}
-	for _, keyOf := range []func(*input.Item, *analysis.Finding) findingKey{
-		func(it *input.Item, f *analysis.Finding) findingKey { return moved(f, "\x00"+listItem(it, f.Pointer)) },
-		func(_ *input.Item, f *analysis.Finding) findingKey { return findingKey{f.Rule, f.Path, f.Message} },
-		func(_ *input.Item, f *analysis.Finding) findingKey { return moved(f, "") },
+	itemBefore, itemNow := listItems(old), listItems(o.item)
+	for _, keyOf := range []func(item func(string) string, f *analysis.Finding) findingKey{
+		func(item func(string) string, f *analysis.Finding) findingKey {
+			return moved(f, "\x00"+item(f.Pointer))
+		},
+		func(_ func(string) string, f *analysis.Finding) findingKey {
+			return findingKey{f.Rule, f.Path, f.Message}
+		},
+		func(_ func(string) string, f *analysis.Finding) findingKey { return moved(f, "") },
 	} {
 		known := map[findingKey]int{}
 		for i := range found {
-			known[keyOf(old, &found[i])]++
+			known[keyOf(itemBefore, &found[i])]++
 		}
 		left := map[findingKey]int{}
 		o.findings = slices.DeleteFunc(o.findings, func(f report.Finding) bool {
-			key := keyOf(o.item, &f.Finding)
+			key := keyOf(itemNow, &f.Finding)
 			if left[key] == known[key] {
 				return false
 			}
@@ -396,38 +401,50 @@ func (rv *reviewer) leaveOutOld(o *objectResult, old *input.Item) {
 			return true
 		})
 		found = slices.DeleteFunc(found, func(f analysis.Finding) bool {
-			key := keyOf(old, &f)
+			key := keyOf(itemBefore, &f)
 			left[key]--
 			return left[key] >= 0
 		})
 	}
 }
 
-// listItem returns the innermost item of a list that a pointer is in, or that it names, as JSON.
-func listItem(it *input.Item, pointer string) string {
-	pointer = strings.TrimPrefix(pointer, it.Base) // that of a reported finding is relative to the document
-	value, err := jsonx.Parse(it.JSON)
+// listItems returns a function that returns a digest of the innermost item of a list that a pointer is
+// in, or that it names. An object can have thousands of findings, so each item is encoded once.
+func listItems(it *input.Item) func(pointer string) string {
+	object, err := jsonx.Parse(it.JSON)
 	if err != nil {
-		return ""
+		return func(string) string { return "" }
 	}
-	var item any
-	for _, token := range jsonptr.Split(pointer) {
-		switch at := value.(type) {
-		case map[string]any:
-			value = at[token]
-		case []any:
-			i, err := strconv.Atoi(token)
-			if err != nil || i < 0 || i >= len(at) {
-				return ""
+	digests := map[string]string{} // by the pointer of the item
+	return func(pointer string) string {
+		value := object
+		var item any
+		end := 0
+		// The pointer of a reported finding is relative to the document.
+		tokens := jsonptr.Split(strings.TrimPrefix(pointer, it.Base))
+		for n, token := range tokens {
+			switch at := value.(type) {
+			case map[string]any:
+				value = at[token]
+			case []any:
+				i, err := strconv.Atoi(token)
+				if err != nil || i < 0 || i >= len(at) {
+					return ""
+				}
+				value, item, end = at[i], at[i], n+1
 			}
-			value, item = at[i], at[i]
 		}
+		key := strings.Join(tokens[:end], "\x00")
+		digest, ok := digests[key]
+		if !ok {
+			if text, err := jsonx.Append(nil, item); err == nil {
+				sum := sha256.Sum256(text)
+				digest = string(sum[:])
+			}
+			digests[key] = digest
+		}
+		return digest
 	}
-	text, err := jsonx.Append(nil, item)
-	if err != nil {
-		return ""
-	}
-	return string(text)
 }
 
 // index matches an index in a path.

@@ -1,4 +1,4 @@
-// Package memory is an etcd in memory: for servers whose data nobody keeps, as in tests. It
+// Package memory is an etcd in memory: for servers whose data is not kept, as in tests. It
 // needs no disk, no socket and no other process, and starts and stops at once.
 //
 // A [DB] implements the services of etcd that an API server uses: key-value, watch and lease,
@@ -64,6 +64,8 @@ const (
 type Config struct {
 	// State is the state to begin with. Nil means an empty one.
 	State *State
+	// Revision is the first revision of an empty state; 0 means 1, as in etcd. Earlier ones are compacted.
+	Revision int64
 }
 
 // DB is an etcd in memory. It is safe for concurrent use.
@@ -83,9 +85,11 @@ type DB struct {
 // Open returns a DB. The caller must call Close.
 func Open(c Config) *DB {
 	db := &DB{epoch: time.Now(), done: make(chan struct{}), watches: map[*watch]struct{}{}}
-	s := c.State
-	if s == nil {
-		s = newState()
+	s := newState(max(1, c.Revision))
+	if c.State != nil {
+		// Other DBs may begin with the same state, and each appends to its history.
+		*s = *c.State
+		s.history = s.history.clone()
 	}
 	db.epoch = db.epoch.Add(-s.age)
 	db.state.Store(s)
@@ -99,7 +103,7 @@ func Open(c Config) *DB {
 func (db *DB) State() *State {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	// Two DBs append to the history from now on.
+	// The DB goes on and appends to its history.
 	s := *db.state.Load()
 	s.history = s.history.clone()
 	s.age = time.Since(db.epoch)

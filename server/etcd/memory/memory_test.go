@@ -60,13 +60,15 @@ func TestState(t *testing.T) {
 	state := db.State()
 	_, fork := open(t, Config{State: state})
 	_, other := open(t, Config{State: db.State()})
+	_, second := open(t, Config{State: state})
 	for i := range chunkLen {
 		put(t, c, "a", fmt.Sprint("original ", i))
 		put(t, fork, "a", fmt.Sprint("fork ", i))
+		put(t, second, "a", fmt.Sprint("second ", i))
 	}
 	last := state.Revision() + chunkLen
 	for i, want := range map[*clientv3.Client]string{
-		c: fmt.Sprint("a=original ", chunkLen-1), fork: fmt.Sprint("a=fork ", chunkLen-1), other: fmt.Sprint("a=", 3*chunkLen/2-1),
+		c: fmt.Sprint("a=original ", chunkLen-1), fork: fmt.Sprint("a=fork ", chunkLen-1), second: fmt.Sprint("a=second ", chunkLen-1), other: fmt.Sprint("a=", 3*chunkLen/2-1),
 	} {
 		if got := everything(t, i, 0); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -76,7 +78,7 @@ func TestState(t *testing.T) {
 			t.Errorf("got %q at revision 101", got)
 		}
 	}
-	for client, prefix := range map[*clientv3.Client]string{c: "original ", fork: "fork "} {
+	for client, prefix := range map[*clientv3.Client]string{c: "original ", fork: "fork ", second: "second "} {
 		if got := everything(t, client, last-1); got != fmt.Sprint("a=", prefix, chunkLen-2) {
 			t.Errorf("got %q at revision %d", got, last-1)
 		}
@@ -106,6 +108,27 @@ func TestState(t *testing.T) {
 	}
 	if _, err := fork.Get(t.Context(), "a", clientv3.WithRev(101)); !errors.Is(err, rpctypes.ErrCompacted) {
 		t.Error(err)
+	}
+}
+
+// TestFirstRevision checks that clients of an earlier server notice that its revisions are gone.
+func TestFirstRevision(t *testing.T) {
+	const first = 1_000_000
+	_, c := open(t, Config{Revision: first})
+	put(t, c, "a", "1")
+	if got := everything(t, c, 0); got != "a=1" {
+		t.Errorf("got %q", got)
+	}
+	for _, revision := range []int64{1, first - 1} {
+		if _, err := c.Get(t.Context(), "a", clientv3.WithRev(revision)); !errors.Is(err, rpctypes.ErrCompacted) {
+			t.Errorf("read at revision %d: error %v, expected %v", revision, err, rpctypes.ErrCompacted)
+		}
+		if resp := <-c.Watch(t.Context(), "a", clientv3.WithRev(revision)); resp.CompactRevision != first {
+			t.Errorf("watch at revision %d: %+v, expected the end, and the revision %d", revision, resp, first)
+		}
+	}
+	if resp := <-c.Watch(t.Context(), "a", clientv3.WithRev(first)); len(resp.Events) != 1 || resp.Events[0].Kv.ModRevision != first+1 {
+		t.Errorf("watch at the first revision: %+v", resp)
 	}
 }
 

@@ -27,10 +27,13 @@ type State struct {
 	age time.Duration
 }
 
-// newState returns the state of a new etcd.
-func newState() *State {
-	s := &State{revision: 1, compacted: -1}
-	s.history.first = 1
+// newState returns the state of a new etcd that begins at a revision.
+func newState(first int64) *State {
+	s := &State{revision: first, compacted: -1}
+	if first > 1 {
+		s.compacted = first
+	}
+	s.history.first = first
 	s.history = s.history.append(change{})
 	return s
 }

@@ -209,7 +209,7 @@ func (w *watch) run(ctx context.Context, owner *watcher, send func(*clientv3.Wat
 		tick = ticker.C
 	}
 	for {
-		if resp := w.answer(owner.db.state.Load()); resp != nil {
+		if resp := w.answer(owner.db); resp != nil {
 			if !send(resp) {
 				return
 			}
@@ -239,9 +239,11 @@ func (w *watch) tick() {
 }
 
 // answer returns the next answer, or nil if there is nothing to send.
-func (w *watch) answer(st *State) *clientv3.WatchResponse {
+func (w *watch) answer(db *DB) *clientv3.WatchResponse {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// Not before the lock: a compaction since then would have kept revisions that this state lacks.
+	st := db.state.Load()
 	h := st.history
 	switch {
 	case w.next >= st.compacted:

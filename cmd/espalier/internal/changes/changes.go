@@ -73,15 +73,14 @@ func Load(ctx context.Context, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range newProblems {
-		m.unread[o.Name(p.File)] = true
-	}
 	problems := len(oldProblems) + len(newProblems)
 	oldProblems, newProblems = withoutEqual(oldProblems, newProblems, o.Name)
 	for _, p := range oldProblems {
 		o.OldProblem(p.Problem)
 	}
 	for _, p := range newProblems {
+		// What has not changed cannot have what was removed.
+		m.unread[o.Name(p.File)] = true
 		o.Problem(p.Problem)
 	}
 	if len(new) > 0 {
