@@ -61,7 +61,7 @@ func (e *Evaluator) lazyConditions(name string, list []admissionregistrationv1.M
 // called reports whether a webhook is called for a request. The error is the one with which the API
 // server rejects the request.
 func (w *webhook) called(ctx context.Context, m *Matcher, v *versions, authz authorizer.UnconditionalAuthorizer) (bool, *apierrors.StatusError) {
-	selected, unselectable := m.selects(v.Attributes, w.namespaceSelector, w.objectSelector)
+	selected, unselectable := m.selects(ctx, v.Attributes, w.namespaceSelector, w.objectSelector)
 	if !selected {
 		return false, nil
 	}

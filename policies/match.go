@@ -44,31 +44,31 @@ type match struct {
 }
 
 // policy returns what a policy matches, or nil.
-func (m *Matcher) policy(a admission.Attributes, o admission.ObjectInterfaces, constraints *admissionregistrationv1.MatchResources) (*match, error) {
+func (m *Matcher) policy(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces, constraints *admissionregistrationv1.MatchResources) (*match, error) {
 	if constraints == nil {
 		return nil, errors.New("policy contained no match constraints, a required field")
 	}
-	return m.resources(a, o, constraints)
+	return m.resources(ctx, a, o, constraints)
 }
 
 // binding reports whether a binding matches.
-func (m *Matcher) binding(a admission.Attributes, o admission.ObjectInterfaces, constraints *admissionregistrationv1.MatchResources) (bool, error) {
+func (m *Matcher) binding(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces, constraints *admissionregistrationv1.MatchResources) (bool, error) {
 	if constraints == nil {
 		return true, nil
 	}
-	found, err := m.resources(a, o, constraints)
+	found, err := m.resources(ctx, a, o, constraints)
 	return found != nil, err
 }
 
 // resources returns what the constraints of a policy or a binding match, or nil.
-func (m *Matcher) resources(a admission.Attributes, o admission.ObjectInterfaces, r *admissionregistrationv1.MatchResources) (*match, error) {
+func (m *Matcher) resources(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces, r *admissionregistrationv1.MatchResources) (*match, error) {
 	switch {
 	case r.NamespaceSelector == nil:
 		return nil, nilSelector("namespace")
 	case r.ObjectSelector == nil:
 		return nil, nilSelector("object")
 	}
-	selected, unselectable := m.selects(a, r.NamespaceSelector, r.ObjectSelector)
+	selected, unselectable := m.selects(ctx, a, r.NamespaceSelector, r.ObjectSelector)
 	if !selected {
 		return nil, nil
 	}
@@ -95,8 +95,8 @@ func nilSelector(what string) error {
 
 // selects reports whether both selectors may match. If one of them cannot be evaluated, it returns
 // the error that applies in case everything else matches.
-func (m *Matcher) selects(a admission.Attributes, namespace, obj *metav1.LabelSelector) (bool, *apierrors.StatusError) {
-	selected, unselectable := m.selectsNamespace(a, namespace)
+func (m *Matcher) selects(ctx context.Context, a admission.Attributes, namespace, obj *metav1.LabelSelector) (bool, *apierrors.StatusError) {
+	selected, unselectable := m.selectsNamespace(ctx, a, namespace)
 	if !selected && unselectable == nil {
 		return false, nil
 	}
@@ -119,7 +119,7 @@ func (s objectSelector) GetParsedObjectSelector() (labels.Selector, error) {
 
 // selectsNamespace reports whether a selector matches the namespace of a request. It matches all
 // requests for cluster-scoped resources other than namespaces.
-func (m *Matcher) selectsNamespace(a admission.Attributes, s *metav1.LabelSelector) (bool, *apierrors.StatusError) {
+func (m *Matcher) selectsNamespace(ctx context.Context, a admission.Attributes, s *metav1.LabelSelector) (bool, *apierrors.StatusError) {
 	if a.GetNamespace() == "" && a.GetResource().Resource != "namespaces" {
 		return true, nil
 	}
@@ -130,7 +130,7 @@ func (m *Matcher) selectsNamespace(a admission.Attributes, s *metav1.LabelSelect
 	if selector.Empty() {
 		return true, nil
 	}
-	set, err := m.namespaceLabels(a)
+	set, err := m.namespaceLabels(ctx, a)
 	if err == nil {
 		return selector.Matches(labels.Set(set)), nil
 	}
@@ -142,7 +142,7 @@ func (m *Matcher) selectsNamespace(a admission.Attributes, s *metav1.LabelSelect
 
 // namespaceLabels returns the labels of the namespace of a request. A request that writes a namespace
 // has them in its object.
-func (m *Matcher) namespaceLabels(a admission.Attributes) (map[string]string, error) {
+func (m *Matcher) namespaceLabels(ctx context.Context, a admission.Attributes) (map[string]string, error) {
 	writes := a.GetOperation() == admission.Create || a.GetOperation() == admission.Update
 	if a.GetResource().Resource == "namespaces" && a.GetSubresource() == "" && writes {
 		obj, err := meta.Accessor(a.GetObject())
@@ -151,7 +151,7 @@ func (m *Matcher) namespaceLabels(a admission.Attributes) (map[string]string, er
 		}
 		return obj.GetLabels(), nil
 	}
-	ns, err := m.namespace(context.TODO(), a.GetNamespace())
+	ns, err := m.namespace(ctx, a.GetNamespace())
 	if err != nil {
 		return nil, err
 	}

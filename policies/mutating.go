@@ -91,7 +91,7 @@ func (d *mutatingDispatcher) Dispatch(ctx context.Context, a admission.Attribute
 	r := &mutatingRequest{mutatingDispatcher: d, a: a, o: o, versions: map[runtimeschema.GroupVersionKind]*admission.VersionedAttributes{}}
 	var all []*mutation
 	for i := range hooks {
-		all = append(all, r.find(&hooks[i])...)
+		all = append(all, r.find(ctx, &hooks[i])...)
 	}
 	if len(all) > 0 {
 		if status := r.apply(ctx, all); status != nil {
@@ -135,8 +135,8 @@ func mutatingDenial(policy, binding string, err error) string {
 
 // find returns the mutations of a policy for a request: one for each binding that matches and each of
 // its parameters.
-func (r *mutatingRequest) find(h *MutatingHook) (all []*mutation) {
-	found, err := r.matcher.policy(r.a, r.o, h.Policy.Spec.MatchConstraints)
+func (r *mutatingRequest) find(ctx context.Context, h *MutatingHook) (all []*mutation) {
+	found, err := r.matcher.policy(ctx, r.a, r.o, h.Policy.Spec.MatchConstraints)
 	if err == nil && found != nil {
 		err = h.ConfigurationError
 	}
@@ -148,7 +148,7 @@ func (r *mutatingRequest) find(h *MutatingHook) (all []*mutation) {
 		return nil
 	}
 	for _, b := range h.Bindings {
-		matches, err := r.matcher.binding(r.a, r.o, b.Spec.MatchResources)
+		matches, err := r.matcher.binding(ctx, r.a, r.o, b.Spec.MatchResources)
 		if err != nil {
 			r.fail(h.Policy, b, fmt.Errorf("failed to configure binding: %w", err), "")
 			continue

@@ -262,9 +262,9 @@ func (e *Evaluator) mutate(ctx context.Context, r Request, s subject, rec *recor
 			if len(p.bindings) == 0 {
 				continue
 			}
-			if found := e.unconvertible(a, o, s, p.Spec.MatchConstraints); found != nil {
+			if found := e.unconvertible(ctx, a, o, s, p.Spec.MatchConstraints); found != nil {
 				for _, b := range p.bindings {
-					e.unconverted(a, o, rec, b.Spec.MatchResources,
+					e.unconverted(ctx, a, o, rec, b.Spec.MatchResources,
 						Unjudged{Policy: p.place(""), Name: p.Name, Binding: b.Name, Mutating: true, Reason: needsConversion(found.kind)})
 				}
 				continue
@@ -325,9 +325,9 @@ func (e *Evaluator) validate(ctx context.Context, r Request, s subject, rec *rec
 		if len(p.bindings) == 0 {
 			continue
 		}
-		if found := e.unconvertible(a, o, s, p.Spec.MatchConstraints); found != nil {
+		if found := e.unconvertible(ctx, a, o, s, p.Spec.MatchConstraints); found != nil {
 			for _, b := range p.bindings {
-				e.unconverted(a, o, rec, b.Spec.MatchResources,
+				e.unconverted(ctx, a, o, rec, b.Spec.MatchResources,
 					Unjudged{Policy: p.place(""), Name: p.Name, Binding: b.Name, Reason: needsConversion(found.kind)})
 			}
 			continue
@@ -342,11 +342,11 @@ func (e *Evaluator) validate(ctx context.Context, r Request, s subject, rec *rec
 
 // unconvertible returns what a policy matches if the object cannot be converted to it without a server,
 // or nil.
-func (e *Evaluator) unconvertible(a admission.Attributes, o admission.ObjectInterfaces, s subject, constraints *admissionregistrationv1.MatchResources) *match {
+func (e *Evaluator) unconvertible(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces, s subject, constraints *admissionregistrationv1.MatchResources) *match {
 	if c, ok := s.(*customSubject); !ok || !convertsByWebhook(c.version.Definition()) {
 		return nil
 	}
-	found, err := e.matcher.policy(a, o, constraints)
+	found, err := e.matcher.policy(ctx, a, o, constraints)
 	if err != nil || found == nil || found.kind == s.kind() {
 		return nil
 	}
@@ -355,8 +355,8 @@ func (e *Evaluator) unconvertible(a admission.Attributes, o admission.ObjectInte
 
 // unconverted records a policy that needs the object in a version to which it cannot be converted, if
 // the binding matches.
-func (e *Evaluator) unconverted(a admission.Attributes, o admission.ObjectInterfaces, rec *record, binding *admissionregistrationv1.MatchResources, u Unjudged) {
-	if matches, err := e.matcher.binding(a, o, binding); matches || err != nil {
+func (e *Evaluator) unconverted(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces, rec *record, binding *admissionregistrationv1.MatchResources, u Unjudged) {
+	if matches, err := e.matcher.binding(ctx, a, o, binding); matches || err != nil {
 		rec.unjudged(u)
 	}
 }

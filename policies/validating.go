@@ -127,7 +127,7 @@ func codeOf(reason metav1.StatusReason) int32 {
 
 // evaluate evaluates a policy for all of its bindings. An error ends the request.
 func (r *validatingRequest) evaluate(ctx context.Context, h *ValidatingHook) error {
-	found, err := r.matcher.policy(r.a, r.o, h.Policy.Spec.MatchConstraints)
+	found, err := r.matcher.policy(ctx, r.a, r.o, h.Policy.Spec.MatchConstraints)
 	if err == nil && found != nil {
 		err = h.ConfigurationError
 	}
@@ -162,7 +162,7 @@ func (r *validatingRequest) evaluate(ctx context.Context, h *ValidatingHook) err
 
 // bound evaluates a policy for all parameters of a binding. An error ends the request.
 func (r *validatingRequest) bound(ctx context.Context, h *ValidatingHook, b *ValidatingBinding, found *match) (results []validated, err error) {
-	matches, err := r.matcher.binding(r.a, r.o, b.Spec.MatchResources)
+	matches, err := r.matcher.binding(ctx, r.a, r.o, b.Spec.MatchResources)
 	if err != nil {
 		r.misconfigured(h.Policy, b, err)
 		return nil, nil
