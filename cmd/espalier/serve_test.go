@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -160,6 +161,66 @@ func TestServe(t *testing.T) {
 		if err := json.Unmarshal(lines.Bytes(), &entry); err != nil {
 			t.Errorf("not a line of a JSON log: %s", lines.Text())
 		}
+	}
+}
+
+// TestServeMemory checks that a server in memory keeps nothing, says so, and begins with newer
+// revisions than an earlier one, so that clients of that one list again.
+func TestServeMemory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var revisions []int64
+	for n := range 2 {
+		kubeconfig := filepath.Join(dir, fmt.Sprint("kubeconfig", n))
+		p := serveProcess(t, "--data-dir", dir, "--kubeconfig-out", kubeconfig, "--storage", "memory")
+		client, url := p.ready(t, kubeconfig)
+		answer := func(method, path, body string) (int, map[string]any) {
+			t.Helper()
+			req, err := http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/json")
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = resp.Body.Close() }()
+			var object map[string]any
+			if err := json.NewDecoder(resp.Body).Decode(&object); err != nil {
+				t.Fatal(err)
+			}
+			return resp.StatusCode, object
+		}
+		if code, _ := answer("GET", "/api/v1/namespaces/default/configmaps/kept", ""); code != http.StatusNotFound {
+			t.Errorf("start %d: GET answers %d before the object is created", n, code)
+		}
+		code, object := answer("POST", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"kept"}}`)
+		if code != http.StatusCreated {
+			t.Fatalf("start %d: POST answers %d: %v", n, code, object)
+		}
+		metadata, _ := object["metadata"].(map[string]any)
+		text, _ := metadata["resourceVersion"].(string)
+		revision, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		revisions = append(revisions, revision)
+		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if code := p.exit(t); code != 0 {
+			t.Errorf("exit code %d: %s", code, &p.stderr)
+		}
+		if !strings.Contains(p.stdout.String(), "nothing is kept when the server stops") {
+			t.Errorf("the output does not say that nothing is kept: %s", &p.stdout)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "etcd")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the data directory has an etcd: %v", err)
+		}
+	}
+	if revisions[0] >= revisions[1] {
+		t.Errorf("the revisions of the first server reach %d, those of the second begin before %d", revisions[0], revisions[1])
 	}
 }
 
