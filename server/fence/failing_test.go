@@ -5,9 +5,14 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
+
+	"espalier.dev/server/etcd/memory"
+	"espalier.dev/store"
 )
 
 // TestAdoptNamespacesFails checks that the start fails if a fence cannot be written or removed.
@@ -25,6 +30,13 @@ func TestAdoptNamespacesFails(t *testing.T) {
 		f.client.KV = failing{f.client.KV}
 		if err := f.AdoptNamespaces(t.Context()); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "namespace a") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for reads, want := range []string{"list the namespaces", "list the fences of namespaces"} {
+		f, _ := newFences(t)
+		f.client.KV = &once{unlisted{f.client.KV, reads}}
+		if err := f.AdoptNamespaces(t.Context()); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
 		}
 	}
 }
@@ -152,6 +164,12 @@ func TestReadMetadata(t *testing.T) {
 	if m, err := readMetadata([]byte(`{"metadata":{"uid":"a"},"metadata":{"uid":"b"}}`)); err != nil || m.UID != "b" {
 		t.Errorf("repeated: %v, %v", m, err)
 	}
+	if m, err := readMetadata([]byte(`{"metadata":{"uid":"a"},"metadata":{"generation":2}}`)); err != nil || m.UID != "a" || m.Generation != 2 {
+		t.Errorf("repeated, with other fields: %v, %v", m, err)
+	}
+	if m, err := readMetadata([]byte(`{}`)); err != nil || m.UID != "" {
+		t.Errorf("none: %v, %v", m, err)
+	}
 	for _, text := range []string{"", `[]`, `{"metadata":{"uid":"a"},`, `{"metadata":{"uid":5}}`} {
 		if m, err := readMetadata([]byte(text)); err == nil {
 			t.Errorf("%s: %v", text, m)
@@ -166,5 +184,59 @@ func TestReadMetadata(t *testing.T) {
 	}
 	if left, _, err := f.Sweep(t.Context(), things, "1"); left != 0 || err != nil {
 		t.Error(left, err)
+	}
+	// Metadata that can be read, but not changed, is an error: its finalizers count.
+	if _, err := client.KV.Put(t.Context(), "/registry/example.com/things/a", `{"metadata":{"finalizers":["a/b"]},"metadata":null}`); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.Sweep(t.Context(), things, "1"); err == nil || !strings.Contains(err.Error(), "a: mark as deleted: metadata is not an object") {
+		t.Error(err)
+	}
+}
+
+// TestNew checks what fences have with and without a store, and that etcd is compacted if it is
+// configured.
+func TestNew(t *testing.T) {
+	t.Parallel()
+	db := memory.Open(memory.Config{})
+	t.Cleanup(db.Close)
+	client := db.Client()
+	t.Cleanup(func() { _ = client.Close() })
+	st, err := store.Open(store.Config{Client: client, Watcher: db.NewWatcher(), Prefix: "/registry/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(st.Close)
+	<-st.Loaded()
+	f := New(Config{Client: client, Root: "/registry/", Store: st})
+	t.Cleanup(f.Close)
+	if f.backend == nil || New(Config{Client: client}).backend != nil {
+		t.Error("fences have a backend without a store, or none with it")
+	}
+	put, err := client.Put(t.Context(), "/registry/namespaces/present", string(namespace("present", false)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Await(t.Context(), put.Header.Revision); err != nil {
+		t.Fatal(err)
+	}
+	// The namespaces in the store are expected, unless all of them have to exist.
+	for name, absent := range map[string]bool{"present": false, "absent": true} {
+		for _, f.lifecycle = range []bool{true, false} {
+			n := f.in("/registry/pods/", "/registry/pods/"+name+"/a")
+			if n.name != name || n.fence != f.namespaceFence(name) || n.lifecycle != f.lifecycle || n.absent != (absent && !f.lifecycle) {
+				t.Errorf("%s: %+v", name, n)
+			}
+		}
+	}
+
+	compacting := New(Config{Client: client, Root: "/registry/", Compaction: time.Millisecond})
+	t.Cleanup(compacting.Close)
+	for !errors.Is(err, rpctypes.ErrCompacted) {
+		if _, err := client.Put(t.Context(), "/registry/x", ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+		_, err = client.Get(t.Context(), "/registry/x", clientv3.WithRev(put.Header.Revision))
 	}
 }

@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
-	"espalier.dev/server/etcd"
+	"espalier.dev/server/etcd/memory"
 )
 
 var things = runtimeschema.GroupResource{Group: "example.com", Resource: "things"}
@@ -23,15 +23,11 @@ const (
 )
 
 func newFences(t *testing.T) (*Fences, *kubernetes.Client) {
-	m, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.Close)
-	client, err := kubernetes.New(clientv3.Config{Endpoints: []string{m.Endpoint()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Helper()
+	db := memory.Open(memory.Config{})
+	t.Cleanup(db.Close)
+	client := &kubernetes.Client{Client: db.Client()}
+	client.Kubernetes = client
 	t.Cleanup(func() { _ = client.Close() })
 	f := New(Config{Client: client.Client, Root: "/registry/"})
 	t.Cleanup(f.Close)
@@ -78,8 +74,8 @@ func TestFence(t *testing.T) {
 
 	notFound := func(verb string) func(error) bool {
 		return func(err error) bool {
-			_, delay := apierrors.SuggestsClientDelay(err)
-			return apierrors.IsNotFound(err) && !delay && strings.Contains(err.Error(), "("+verb+" things.example.com ")
+			status := apierrors.APIStatus(nil)
+			return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details.RetryAfterSeconds == 0 && strings.Contains(err.Error(), "("+verb+" things.example.com ")
 		}
 	}
 	fails(first, thingKey, 0, notFound("create")) // there is no CRD
@@ -87,6 +83,9 @@ func TestFence(t *testing.T) {
 	thing := write(first, thingKey, []byte(`{}`), 0)
 	conflicts(first, thingKey, 0)
 	conflicts(first, thingKey, thing-1)
+	if resp, err := first.OptimisticPut(t.Context(), thingKey+"b", []byte(`{}`), thing, kubernetes.PutOptions{GetOnFailure: true}); err != nil || resp.Succeeded || resp.KV != nil {
+		t.Error("an object that is gone is updated:", resp, err)
+	}
 	thing = write(first, thingKey, []byte(`{"metadata": {}}`), thing)
 	if left, _, err := f.Sweep(t.Context(), things, "1"); left != 1 || err != nil {
 		t.Error("swept although the CRD is not being deleted:", left, err)
@@ -151,6 +150,14 @@ func TestAdopt(t *testing.T) {
 	adopt(put.Revision, false, true)
 	if resp, err := o.OptimisticPut(t.Context(), thingKey, []byte("no JSON"), 0, kubernetes.PutOptions{}); err != nil || !resp.Succeeded {
 		t.Error(resp, err)
+	}
+	adopted, err := client.KV.Get(t.Context(), f.key("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	adopt(put.Revision, false, true)
+	if again, err := client.KV.Get(t.Context(), f.key("1")); err != nil || again.Kvs[0].ModRevision != adopted.Kvs[0].ModRevision {
+		t.Error("a fence that agrees is written again:", again, err)
 	}
 	adopt(put.Revision, true, true)
 	if _, err := o.OptimisticPut(t.Context(), thingKey+"b", nil, 0, kubernetes.PutOptions{}); !apierrors.IsForbidden(err) {

@@ -229,9 +229,22 @@ func TestLock(t *testing.T) {
 	if resp, err := write("d", 0); !errors.Is(err, ErrLocked) || resp.Succeeded || value(t, client, "/registry/services/specs/default/d") != "" {
 		t.Error(resp, err)
 	}
-	// A conflict needs no renewal.
-	renewal, renewed = nil, 0
+	// A conflict needs no renewal, and neither does an object that is gone.
+	lock.Revision, renewal, renewed = a.Revision, nil, 0
 	if resp, err := write("c", 1); err != nil || resp.Succeeded || resp.KV == nil || renewed != 0 {
+		t.Error(resp, err, renewed)
+	}
+	if resp, err := write("gone", a.Revision); err != nil || resp.Succeeded || resp.KV != nil || renewed != 0 {
+		t.Error(resp, err, renewed)
+	}
+	// Neither does a create that expects another fence of the namespace.
+	f.lifecycle = false
+	last, err := client.KV.Get(t.Context(), f.root.Lock("services"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock.Revision = last.Kvs[0].ModRevision
+	if resp, err := services.OptimisticPut(ctx, "/registry/services/specs/absent/a", []byte("{}"), 0, kubernetes.PutOptions{}); err != nil || !resp.Succeeded || renewed != 0 {
 		t.Error(resp, err, renewed)
 	}
 	if entered != left {
@@ -293,6 +306,12 @@ func TestCRDSize(t *testing.T) {
 		if (err == nil) != test.ok || err != nil && !apierrors.IsRequestEntityTooLargeError(err) {
 			t.Errorf("%d bytes, %v: %v", test.size, test.m, err)
 		}
+	}
+	f, client := newFences(t)
+	d := &definitions{Interface: client, kv: client.KV, fences: f}
+	large := append(crd("1", false), bytes.Repeat([]byte(" "), most)...)
+	if resp, err := d.OptimisticPut(t.Context(), crdKey, large, 0, kubernetes.PutOptions{}); !apierrors.IsRequestEntityTooLargeError(err) || resp.Succeeded || value(t, client, crdKey) != "" {
+		t.Error(resp, err)
 	}
 }
 
@@ -524,6 +543,9 @@ func TestOptions(t *testing.T) {
 	for name, getter := range map[string]generic.RESTOptionsGetter{
 		"CRDs": f.Definitions(base{}), "namespaces": f.Namespaces(base{}), "objects": f.Objects(base{}, things, "1", true), "pods": f.Builtin(base{}, corev1.Resource("pods"), true),
 	} {
+		if resp, err := getter.(*options).guard.OptimisticDelete(t.Context(), "/registry/x", 1, kubernetes.DeleteOptions{}); err != nil || resp.Succeeded || resp.Revision == 0 {
+			t.Errorf("%s: %v %v", name, resp, err)
+		}
 		opts, err := getter.GetRESTOptions(things, nil)
 		if err != nil || opts.Decorator == nil || opts.CountMetricPollPeriod != 0 || getter.(*options).guard == nil {
 			t.Errorf("%s: %v %v", name, opts, err)
@@ -541,6 +563,12 @@ func TestOptions(t *testing.T) {
 	}
 	if _, err := markDeleted([]byte(`[]`), metadata{}); err == nil {
 		t.Error("what is not an object is marked as deleted")
+	}
+	for generation, want := range map[int64]string{0: `{"metadata":{"deletionGracePeriodSeconds":0,"deletionTimestamp":`, 1: `"generation":2`} {
+		got, err := markDeleted([]byte(`{"metadata": {}}`), metadata{Generation: generation})
+		if err != nil || !strings.Contains(string(got), want) || strings.Contains(string(got), "generation") != (generation > 0) {
+			t.Errorf("generation %d: %s %v", generation, got, err)
+		}
 	}
 }
 

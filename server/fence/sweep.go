@@ -75,12 +75,10 @@ func (f *Fences) Sweep(ctx context.Context, r runtimeschema.GroupResource, uid t
 				if err := f.remove(ctx, kv, f.key(uid)); err != nil {
 					failed.add(strings.TrimPrefix(string(kv.Key), prefix), err)
 				}
-				return ctx.Err()
+				return nil
 			})
 		}
-		if err := workers.Wait(); err != nil {
-			return 0, "", fmt.Errorf("could not issue all deletes: %w", err)
-		}
+		_ = workers.Wait() // failed has the errors
 		more = page.More
 	}
 	if err := failed.err(); err != nil {

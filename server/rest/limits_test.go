@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -154,6 +155,7 @@ func TestCheckPatch(t *testing.T) {
 	}{
 		{"many operations", types.JSONPatchType, operations(9000, "/data/a"), large, true},
 		{"many operations with escapes", types.JSONPatchType, operations(9000, `\u002fdata\/a`), large, true},
+		{"many operations without levels", types.JSONPatchType, operations(9000, "data"), large, true},
 		{"few operations", types.JSONPatchType, operations(smallPatch, "data"), large, false},
 		{"many levels", types.JSONPatchType, operations(1, strings.Repeat("/a", 20_000)), large, true},
 		{"many levels with escapes", types.JSONPatchType, operations(1, strings.Repeat(`\u002fa`, 20_000)), large, true},
@@ -178,6 +180,18 @@ func TestCheckPatch(t *testing.T) {
 	}
 	err := checkPatch(sends(types.StrategicMergePatchType, container(most-2000+1), false), pod)
 	if err == nil || !strings.Contains(err.Error(), "containers has 2001 items in the patch, and up to 2000 in the object") {
+		t.Error(err)
+	}
+	for body, want := range map[string]string{
+		`{"$retainKeys":[` + strings.Repeat("1,", 5000) + `1]}`:                                 "$retainKeys has 5001 items in the patch, and up to 0 in the object",
+		`{"a":[` + strings.Repeat("1,", 3000) + `1],"b":[` + strings.Repeat("1,", 3000) + `1]}`: "a has 3001 items",
+	} {
+		if err := checkPatch(sends(types.StrategicMergePatchType, body, false), pod); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	unreadable := &unstructured.Unstructured{Object: map[string]any{"kind": "Tree", "a": math.Inf(1)}}
+	if err := checkPatch(sends(types.JSONPatchType, operations(smallPatch+1, "/a"), false), unreadable); err == nil || !strings.Contains(err.Error(), "unsupported value") {
 		t.Error(err)
 	}
 	if err := checkPatch(t.Context(), pod); err != nil {
@@ -212,6 +226,9 @@ func TestMisfit(t *testing.T) {
 	if err := patchError(sends(types.MergePatchType, "", true), plain); !apierrors.IsBadRequest(err) {
 		t.Error(err)
 	}
+	if err := patchError(sends(types.MergePatchType, "", true), errTooMany(t)); apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+		t.Error(err)
+	}
 	if err := patchError(t.Context(), plain); !errors.Is(err, plain) {
 		t.Error(err)
 	}
@@ -229,6 +246,7 @@ func TestCheckMetadata(t *testing.T) {
 		return m
 	}
 	owners := func(n int) []metav1.OwnerReference { return make([]metav1.OwnerReference, n) }
+	managers := slices.Repeat([]metav1.ManagedFieldsEntry{{Operation: "x", FieldsType: "x"}}, crd.MaxErrors)
 	for name, test := range map[string]struct {
 		meta metav1.ObjectMeta
 		n    int // causes of the error
@@ -238,6 +256,9 @@ func TestCheckMetadata(t *testing.T) {
 		"labels":      {metav1.ObjectMeta{Name: "a", Labels: labels(crd.MaxErrors + 1)}, crd.MaxErrors + 1},
 		"annotations": {metav1.ObjectMeta{Name: "a", Annotations: labels(crd.MaxErrors + 1)}, crd.MaxErrors + 1},
 		"finalizers":  {metav1.ObjectMeta{Name: "a", Finalizers: strings.Split(strings.Repeat("not a name,", crd.MaxErrors)+"not a name", ",")}, crd.MaxErrors + 1},
+		"managers":    {metav1.ObjectMeta{Name: "a", ManagedFields: managers}, crd.MaxErrors + 1},
+		"both":        {metav1.ObjectMeta{Name: "a", Labels: labels(crd.MaxErrors - 1), Annotations: labels(crd.MaxErrors - 1)}, crd.MaxErrors + 1},
+		"few owners":  {metav1.ObjectMeta{Name: "a", OwnerReferences: owners(crd.MaxErrors/4 + 1)}, crd.MaxErrors + 1},
 		"owners":      {metav1.ObjectMeta{Name: "a", OwnerReferences: owners(schema.MaxOwnerReferences + 1)}, 1},
 	} {
 		obj := &corev1.ConfigMap{ObjectMeta: test.meta}
@@ -315,9 +336,12 @@ func TestWork(t *testing.T) {
 	if finished != 0 {
 		t.Error("finished before its work")
 	}
-	_, err = BeginWork(ctx)
-	if seconds, _ := apierrors.SuggestsClientDelay(err); !apierrors.IsTimeout(err) || seconds != 0 {
-		t.Error(seconds, err)
+	isTimeout := func(err error) bool {
+		status := apierrors.APIStatus(nil)
+		return apierrors.IsTimeout(err) && errors.As(err, &status) && status.Status().Details.RetryAfterSeconds == 0
+	}
+	if _, err = BeginWork(ctx); !isTimeout(err) {
+		t.Error(err)
 	}
 	end()
 	if finished != 1 {
@@ -330,7 +354,7 @@ func TestWork(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := BeginWork(gone); !apierrors.IsTimeout(err) || Ended(gone) == nil || Ended(t.Context()) != nil {
+	if _, err := BeginWork(gone); !isTimeout(err) || Ended(gone) == nil || Ended(t.Context()) != nil {
 		t.Error(err)
 	}
 	w := workStorage{StandardStorage: nothing{}}
@@ -575,6 +599,10 @@ func TestScaleUpdate(t *testing.T) {
 		t.Error(err)
 	}
 	broken := []metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`x`)}}
+	sent := func(s *autoscalingv1.Scale) (runtime.Object, error) { s.ManagedFields = broken; return s, nil }
+	if _, err := update(map[string]string{"replicas": "x"}, nil, sent); err == nil {
+		t.Error("managed fields of the Scale that cannot be read are ignored")
+	}
 	if _, err := update(map[string]string{"replicas": "x"}, broken, same); err == nil {
 		t.Error("managed fields that cannot be read are ignored")
 	}

@@ -155,10 +155,7 @@ func (e *listText) frame(obj runtime.Object) (head, tail string, ok bool) {
 		list := reflect.New(reflect.TypeOf(obj).Elem())
 		list.Elem().Set(reflect.ValueOf(obj).Elem())
 		empty = list.Interface().(runtime.Object)
-		items, err := meta.GetItemsPtr(empty)
-		if err != nil {
-			return "", "", false
-		}
+		items, _ := meta.GetItemsPtr(empty) // it has items
 		slice := reflect.ValueOf(items).Elem()
 		if !reflect.PointerTo(slice.Type().Elem()).Implements(reflect.TypeFor[runtime.Object]()) {
 			return "", "", false

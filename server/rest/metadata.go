@@ -39,24 +39,20 @@ func CheckMetadata(kind runtimeschema.GroupKind, obj runtime.Object) error {
 
 // fewItems reports whether metadata has too few items for more errors than are reported.
 func fewItems(m metav1.Object) bool {
-	u, ok := m.(*unstructured.Unstructured)
-	if !ok {
-		return len(m.GetLabels()) <= crd.MaxErrors && len(m.GetAnnotations()) <= crd.MaxErrors && len(m.GetFinalizers()) <= crd.MaxErrors &&
-			len(m.GetOwnerReferences()) <= crd.MaxErrors/4 && len(m.GetManagedFields()) <= crd.MaxErrors/4
-	}
-	// The accessors of a tree copy what they return.
-	metadata, _ := u.Object["metadata"].(map[string]any)
-	for _, v := range metadata {
-		switch v := v.(type) {
-		case map[string]any:
-			if len(v) > crd.MaxErrors {
-				return false
-			}
-		case []any:
-			if len(v) > crd.MaxErrors/4 {
-				return false
+	n := 0
+	if u, ok := m.(*unstructured.Unstructured); ok {
+		// The accessors of a tree copy what they return.
+		metadata, _ := u.Object["metadata"].(map[string]any)
+		for _, v := range metadata {
+			switch v := v.(type) {
+			case map[string]any:
+				n += len(v)
+			case []any:
+				n += len(v)
 			}
 		}
+	} else {
+		n = len(m.GetLabels()) + len(m.GetAnnotations()) + len(m.GetFinalizers()) + len(m.GetOwnerReferences()) + len(m.GetManagedFields())
 	}
-	return true
+	return n <= crd.MaxErrors/4
 }

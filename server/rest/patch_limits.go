@@ -62,9 +62,9 @@ func WithPatch(req *http.Request, mediaType types.PatchType, body []byte, strict
 
 // checkPatch returns an error if it would take too long to apply the patch of a request.
 func checkPatch(ctx context.Context, old runtime.Object) error {
-	p, ok := ctx.Value(patchKey{}).(sentPatch)
+	p, _ := ctx.Value(patchKey{}).(sentPatch)
 	switch {
-	case !ok || p.mediaType == types.ApplyYAMLPatchType:
+	case p.mediaType == types.ApplyYAMLPatchType:
 		return nil
 	case p.mediaType == types.StrategicMergePatchType:
 		return checkStrategicPatch(p.body, old)
@@ -120,25 +120,21 @@ func CheckJSONPatch(operations jsonpatch.Patch, body, current []byte) error {
 			values, maxJSONPatchWork/values, len(operations)))
 	}
 	// The library reads and writes the rest of the text again for each level of a path.
-	if levels := strings.Count(longestPath(operations), "/"); levels*(len(current)+len(body)) > maxJSONPatchBytes {
+	if levels := mostLevels(operations); levels*(len(current)+len(body)) > maxJSONPatchBytes {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a JSON patch of an object with %d bytes has paths of at most %d levels, got %d: use a merge patch",
 			len(current), maxJSONPatchBytes/(len(current)+len(body)), levels))
 	}
 	return nil
 }
 
-// longestPath returns the path with the most levels.
-func longestPath(p jsonpatch.Patch) (longest string) {
+// mostLevels returns the number of levels of the path that has the most of them.
+func mostLevels(p jsonpatch.Patch) (levels int) {
 	for _, o := range p {
 		path, _ := o.Path()
 		from, _ := o.From()
-		for _, s := range [...]string{path, from} {
-			if strings.Count(s, "/") > strings.Count(longest, "/") {
-				longest = s
-			}
-		}
+		levels = max(levels, strings.Count(path, "/"), strings.Count(from, "/"))
 	}
-	return longest
+	return levels
 }
 
 // checkStrategicPatch returns an error if the lists of a strategic merge patch, and those of the

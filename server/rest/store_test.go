@@ -1,10 +1,10 @@
 package rest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	goruntime "runtime"
 	"testing"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -31,7 +31,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/schema"
 	"espalier.dev/server/backend"
-	"espalier.dev/server/etcd/etcdtest"
+	"espalier.dev/server/etcd/memory"
 	"espalier.dev/server/fields"
 	"espalier.dev/store"
 )
@@ -53,10 +53,14 @@ func (configMaps) AllowUnconditionalUpdate(context.Context) bool                
 func (configMaps) WarningsOnUpdate(_ context.Context, _, _ runtime.Object) []string      { return nil }
 func (configMaps) ValidateUpdate(_ context.Context, _, _ runtime.Object) field.ErrorList { return nil }
 
-// newConfigMaps returns a store of config maps in an etcd.
+// newConfigMaps returns a store of config maps in memory.
 func newConfigMaps(t *testing.T) (*registry.Store, context.Context) {
 	t.Helper()
-	st, err := store.Open(store.Config{Client: etcdtest.Start(t), Prefix: "/registry/"})
+	db := memory.Open(memory.Config{})
+	t.Cleanup(db.Close)
+	client := db.Client()
+	t.Cleanup(func() { _ = client.Close() })
+	st, err := store.Open(store.Config{Client: client, Watcher: db.NewWatcher(), Prefix: "/registry/"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,6 +140,50 @@ func TestScale(t *testing.T) {
 	}
 }
 
+// failsAt is a Scaler that fails once.
+type failsAt struct {
+	replicas
+	calls int
+}
+
+func (f *failsAt) Scale(obj runtime.Object) (*autoscalingv1.Scale, bool, error) {
+	if f.calls--; f.calls == 0 {
+		return nil, false, errNothing
+	}
+	return f.replicas.Scale(obj)
+}
+
+// TestScaleFails checks that an update fails if one of the Scales that it needs cannot be made.
+func TestScaleFails(t *testing.T) {
+	t.Parallel()
+	s, ctx := newConfigMaps(t)
+	admitted := 0
+	validate := func(context.Context, runtime.Object, runtime.Object) error { admitted++; return nil }
+	to := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+		scale := old.DeepCopyObject().(*autoscalingv1.Scale)
+		scale.Spec.Replicas++
+		return scale, nil
+	})
+	for i, what := range []string{"", "the stored object", "the new object in admission", "the old object in admission", "the result"} {
+		admitted = 0
+		// The read waits until the store has the object, so that the update is not repeated.
+		if _, err := s.Get(ctx, "a", &metav1.GetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		e := &Scale{Scaler: &failsAt{calls: i}, Store: s, Version: corev1.SchemeGroupVersion, Owned: managedfields.ResourcePathMappings{}}
+		obj, created, err := e.Update(ctx, "a", to, rest.ValidateAllObjectFunc, validate, true, &metav1.UpdateOptions{})
+		if what == "" {
+			if err != nil || obj == nil || created {
+				t.Errorf("got %v, %v, %v", obj, created, err)
+			}
+			continue
+		}
+		if err == nil || err.Error() != errNothing.Error() || apierrors.IsBadRequest(err) != (what == "the result") || obj != nil || created || (admitted > 0) != (what == "the result") {
+			t.Errorf("%s: got %v, %v, %v; admitted %d times", what, obj, created, err, admitted)
+		}
+	}
+}
+
 // TestObject reads and changes objects through a subresource, which creates none.
 func TestObject(t *testing.T) {
 	t.Parallel()
@@ -185,7 +233,8 @@ func TestWorkStorage(t *testing.T) {
 		"plain": {plain, func(err error) bool {
 			return errors.Is(err, plain) && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown
 		}},
-		"too many": {tooMany, func(err error) bool { return apierrors.ReasonForError(err) != metav1.StatusReasonUnknown }},
+		"too many, answered": {apierrors.NewConflict(corev1.Resource("pods"), "a", tooMany), apierrors.IsConflict},
+		"too many":           {tooMany, func(err error) bool { return apierrors.ReasonForError(err) != metav1.StatusReasonUnknown }},
 	} {
 		w := workStorage{StandardStorage: rejecting{err: test.err}}
 		obj, created, err := w.Update(t.Context(), "a", nil, nil, nil, false, nil)
@@ -242,16 +291,13 @@ func TestManyItems(t *testing.T) {
 }
 
 // limited is a writer that fails after some writes.
-type limited struct {
-	bytes.Buffer
-	left int
-}
+type limited struct{ left int }
 
 func (l *limited) Write(p []byte) (int, error) {
 	if l.left--; l.left < 0 {
 		return 0, errNothing
 	}
-	return l.Buffer.Write(p)
+	return len(p), nil
 }
 
 // TestListTextWriterFails checks that a list is not complete if one of its parts cannot be written.
@@ -272,5 +318,20 @@ func TestListTextWriterFails(t *testing.T) {
 				t.Errorf("%s: after %d writes: %v", info.MediaType, n, err)
 			}
 		}
+	}
+}
+
+// TestListTextConversionFails checks that a list whose items cannot be converted is an error.
+func TestListTextConversionFails(t *testing.T) {
+	t.Parallel()
+	s := &listText{scheme.Codecs.SupportedMediaTypes()[1].Serializer, yamlItems}
+	s.convert = func([]byte) ([]byte, error) { return nil, errNothing }
+	for _, name := range []string{"one", "maps"} {
+		if err := s.Encode(lists()[name], &limited{left: 1 << 20}); !errors.Is(err, errNothing) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if processors := goruntime.GOMAXPROCS(0); cap(converting) != processors {
+		t.Errorf("%d conversions at a time on %d processors", cap(converting), processors)
 	}
 }
