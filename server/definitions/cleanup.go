@@ -51,7 +51,7 @@ func (d *Definitions) cleanUp(ctx context.Context, c *api.CustomResourceDefiniti
 	d.cleanups.Go(func() {
 		defer d.cleaning.Delete(c.UID)
 		logger := klog.FromContext(ctx).WithValues("name", c.Name)
-		for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
+		for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = longer(pause) {
 			err := d.finish(ctx, c)
 			if err == nil || apierrors.IsNotFound(err) {
 				return
@@ -65,6 +65,9 @@ func (d *Definitions) cleanUp(ctx context.Context, c *api.CustomResourceDefiniti
 		}
 	})
 }
+
+// longer returns the pause after another one between the attempts of a deletion.
+func longer(pause time.Duration) time.Duration { return min(2*pause, 5*time.Second) }
 
 // finish deletes the objects of a CRD and then the CRD. It returns an error if it must be
 // called again, and a not-found error if the CRD is gone.

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"espalier.dev/api"
-	"espalier.dev/server/etcd/etcdtest"
 	"espalier.dev/store"
 )
 
@@ -25,7 +24,7 @@ func admitted(context.Context, runtime.Object) error { return nil }
 // TestDelete checks what a deletion writes, and which deletions are rejected.
 func TestDelete(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, etcdtest.Start(t), nil)
+	u := newUnit(t, newDB(t), nil)
 	s := u.internal()
 	text := encoded(t, widgetsWith(func(c *api.CustomResourceDefinition) { c.Finalizers = []string{"example.com/other"} }))
 	u.put(widgets, text)
@@ -82,7 +81,7 @@ func TestDelete(t *testing.T) {
 // TestDeleteSeveral checks that each CRD of a collection is deleted like a single one.
 func TestDeleteSeveral(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, etcdtest.Start(t), nil)
+	u := newUnit(t, newDB(t), nil)
 	s := u.internal()
 	u.progress.Reach(1 << 40)
 	for i := range 3 {
@@ -123,7 +122,7 @@ func TestDeleteSeveral(t *testing.T) {
 // TestDeleteUnreadable checks the deletion of a CRD whose schema cannot be decoded.
 func TestDeleteUnreadable(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, etcdtest.Start(t), nil)
+	u := newUnit(t, newDB(t), nil)
 	s := u.internal()
 	good := encoded(t, widgetsWith(nil))
 	bad := strings.Replace(good, `"type":"object"`, `"type":"object","description":5`, 1)
@@ -188,7 +187,7 @@ func TestDeleteUnreadable(t *testing.T) {
 // TestCleanUp checks that the objects of a deleted CRD are deleted, and then the CRD.
 func TestCleanUp(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, etcdtest.Start(t), nil)
+	u := newUnit(t, newDB(t), nil)
 	u.run()
 	now := metav1.Now()
 	object := func(name, metadata string) string {
@@ -220,7 +219,7 @@ func TestCleanUp(t *testing.T) {
 // TestReadAgain checks that all CRDs are read again after events were lost.
 func TestReadAgain(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, etcdtest.Start(t), nil)
+	u := newUnit(t, newDB(t), nil)
 	s := u.internal()
 	u.put(widgets, encoded(t, widgetsWith(nil)))
 	snapshot := u.store.Snapshot()

@@ -13,7 +13,6 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"espalier.dev/api/codec"
-	"espalier.dev/server/etcd/etcdtest"
 )
 
 // send sends a request to the handler of resources.
@@ -29,7 +28,7 @@ func (u *unit) send(method, path, contentType, body string) *httptest.ResponseRe
 // TestWrites sends writes of CRDs, each of which is in the catalog when it is answered.
 func TestWrites(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, etcdtest.Start(t), nil)
+	u := newUnit(t, newDB(t), nil)
 	u.run()
 	const json, merge, crds = "application/json", "application/merge-patch+json", "v1/customresourcedefinitions"
 	c := widgetsWith(nil)

@@ -36,10 +36,7 @@ func (k *kinds) Kind(v *crd.Version) (custom.Kind, error) {
 		Generic:    schema.Generic{Type: "object"},
 		Extensions: schema.Extensions{XPreserveUnknownFields: true},
 	}, schema.WithSemantics(schema.Kubernetes))
-	if err != nil {
-		return nil, err
-	}
-	return &kind{kinds: k, Version: v, raw: raw}, nil
+	return &kind{kinds: k, Version: v, raw: raw}, err
 }
 
 // Convert converts between v1beta1 and v1, and converts the trees of server-side apply to

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"espalier.dev/api"
@@ -73,8 +74,10 @@ func TestValidateVersions(t *testing.T) {
 			t.Errorf("%s: warnings %q, want %q", name, warnings, want)
 		}
 	}
-	if _, warnings := v1.Validate(t.Context(), widgetsWith(nil), nil); len(warnings) != 0 {
-		t.Errorf("got %q", warnings)
+	for _, old := range []runtime.Object{nil, established} {
+		if errs, warnings := v1.Validate(t.Context(), widgetsWith(func(c *api.CustomResourceDefinition) { c.ResourceVersion = "1" }), old); len(errs)+len(warnings) != 0 {
+			t.Errorf("got %v, %q", errs, warnings)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -203,6 +204,9 @@ func TestConvert(t *testing.T) {
 	if got, err := v1.Convert(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "a/v1", "kind": "K"}}, toV1); err == nil {
 		t.Errorf("got %v", got)
 	}
+	if got, err := v1.Convert(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "a/v1", "kind": "K", "a": math.Inf(1)}}, toV1); err == nil || !strings.Contains(err.Error(), "unsupported value") {
+		t.Errorf("got %v, %v", got, err)
+	}
 	status := &metav1.Status{}
 	if got, err := v1.Convert(status, toV1); err != nil || got != runtime.Object(status) {
 		t.Errorf("got %v, %v", got, err)
@@ -221,6 +225,15 @@ func TestConvert(t *testing.T) {
 		}
 		if err := k.EncodeStored(status, nil, &bytes.Buffer{}); err == nil {
 			t.Error("a status is stored")
+		}
+		broken := widgetsWith(func(c *api.CustomResourceDefinition) {
+			c.Spec.Versions[0].Schema.OpenAPIV3Schema.Default = &api.JSON{Raw: []byte("{")}
+		})
+		if err := k.EncodeStored(broken, nil, &bytes.Buffer{}); err == nil {
+			t.Error("a default that is not JSON is stored")
+		}
+		if errs, _ := k.ValidateStatus(t.Context(), represent(definitionOf(), k.Name()), represent(definitionOf(), k.Name())); len(errs) == 0 {
+			t.Error("a status without stored versions is valid")
 		}
 	}
 	for _, k := range []*kind{v1, beta} {
@@ -349,10 +362,13 @@ func TestIfReadable(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
-	if revision("12") != 12 || revision("") != 0 || formatRevision(12) != "12" {
+	if revision("12") != 12 || revision("") != 0 || revision("9223372036854775808") == 0 || formatRevision(12) != "12" {
 		t.Error("revisions")
 	}
 }
+
+// textOf is another name of text, which is a local name in tests.
+type textOf = text
 
 // TestRead checks which stored CRDs can be read, and which states share a spec.
 func TestRead(t *testing.T) {
@@ -392,6 +408,19 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: shared is not %v", name, test.same)
 		}
 		first = d.read(entry("a.g", text), nil)
+	}
+	// The definition of a state that is served in another way is a new one.
+	definition := first.define()
+	for change, renewed := range map[string]bool{`"labels":{"a":"b"}`: false, `"annotations":{"a":"b"}`: true} {
+		next := d.read(entry("a.g", strings.Replace(text, `"generation":1`, `"generation":1,`+change, 1)), first)
+		if got := next.define(); (got != definition) != renewed || renewed && got.CRD() != next.crd {
+			t.Errorf("%s: renewed is not %v", change, renewed)
+		}
+	}
+	noGroup := &textOf{definitions: d}
+	noGroup.entry.Store(entry("a.g", strings.Replace(text, `"group":"g",`, "", 1)))
+	if c, err := noGroup.load(); c != nil || err == nil || !strings.Contains(err.Error(), "the stored CRD a.g cannot be read: repair or delete the value of "+d.crds.Key("", "a.g")+" in etcd: it has no group") {
+		t.Errorf("got %v, %v", c, err)
 	}
 	// A schema that cannot be decoded is not known to be the same as any other.
 	bad := strings.Replace(text, `{"name":"v1"}`, `{"name":"v1","schema":{"openAPIV3Schema":{"description":5}}}`, 1)
@@ -465,7 +494,11 @@ func TestHold(t *testing.T) {
 		if h != first || !errors.Is(h.err, test.peers.(peersThat).err) {
 			t.Errorf("%s: %v is released, %v", name, h, h.err)
 		}
-		// The CRD has changed since: its new state has a status of its own.
+		// The CRD is gone, or has changed since: its new state has a status of its own.
+		if d.release(t.Context(), nil, h); len(d.holding) != 0 || len(d.retries) != 0 {
+			t.Errorf("%s: held %v, retries %v", name, d.holding, d.retries)
+		}
+		d.holding[test.crd.Name] = first
 		d.known[test.crd.Name] = &stored{crd: definitionOf()}
 		if d.release(t.Context(), nil, h); len(d.holding) != 0 || len(d.retries) != 0 {
 			t.Errorf("%s: held %v, retries %v", name, d.holding, d.retries)

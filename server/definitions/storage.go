@@ -78,10 +78,10 @@ func (s *subresource) Update(ctx context.Context, name string, info rest.Updated
 func (s *crdStorage) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
 	o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	obj, err := s.Get(ctx, name, &metav1.GetOptions{})
-	if err != nil {
-		return nil, false, err
+	var c *api.CustomResourceDefinition
+	if err == nil {
+		c, err = hub(obj)
 	}
-	c, err := hub(obj)
 	switch {
 	case err != nil:
 		return nil, false, err
@@ -141,13 +141,13 @@ func (s *crdStorage) rewrite(ctx context.Context, name string, conditions storag
 	err := s.Storage.GuaranteedUpdate(fence.WithReserve(ctx), s.key(ctx, name), out, false, &conditions,
 		storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
 			c, err := hub(existing)
+			if err == nil && unreadable(c) {
+				err = s.definitions.unreadableError(name, nil)
+			}
+			if err == nil {
+				err = change(c, existing)
+			}
 			if err != nil {
-				return nil, err
-			}
-			if unreadable(c) {
-				return nil, s.definitions.unreadableError(name, nil)
-			}
-			if err := change(c, existing); err != nil {
 				return nil, err
 			}
 			return represent(c, existing.GetObjectKind().GroupVersionKind().Version), nil

@@ -17,7 +17,6 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
-	"espalier.dev/server/etcd/etcdtest"
 	"espalier.dev/server/keys"
 	"espalier.dev/store"
 )
@@ -26,7 +25,7 @@ import (
 // state of it.
 func TestWriteCondition(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, etcdtest.Start(t), nil)
+	u := newUnit(t, newDB(t), nil)
 	of := func(change func(*api.CustomResourceDefinition)) *crd.Definition {
 		d, err := crd.New(widgetsWith(change), crd.Options{})
 		if err != nil {
@@ -80,7 +79,7 @@ func TestWriteCondition(t *testing.T) {
 // cannot be read is not one that does not exist.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, etcdtest.Start(t), nil)
+	u := newUnit(t, newDB(t), nil)
 	if err := u.Refresh(t.Context(), widgets); err != nil {
 		t.Errorf("a CRD that does not exist: %v", err)
 	}
@@ -120,18 +119,18 @@ func TestRefresh(t *testing.T) {
 // TestRunEnds checks which ends are errors.
 func TestRunEnds(t *testing.T) {
 	t.Parallel()
-	client := etcdtest.Start(t)
+	db := newDB(t)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := newUnit(t, client, nil).Run(ended); err != nil {
+	if err := newUnit(t, db, nil).Run(ended); err != nil {
 		t.Errorf("stopped: %v", err)
 	}
-	u := newUnit(t, client, nil)
+	u := newUnit(t, db, nil)
 	u.handler.Close()
 	if err := u.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "lost track of the CRDs") {
 		t.Errorf("without a storage: %v", err)
 	}
-	u = newUnit(t, client, nil)
+	u = newUnit(t, db, nil)
 	done := make(chan error, 1)
 	go func() { done <- u.Run(t.Context()) }()
 	<-u.Ready()
@@ -155,8 +154,8 @@ func (initial) Warnings(_ context.Context, old, next *api.CustomResourceDefiniti
 // TestReconcile checks what happens to CRDs that another program stores, changes and removes.
 func TestReconcile(t *testing.T) {
 	t.Parallel()
-	client := etcdtest.Start(t)
-	u := newUnit(t, client, func(c *Config) {
+	db := newDB(t)
+	u := newUnit(t, db, func(c *Config) {
 		c.Compliance = initial{&api.CustomResourceDefinitionCondition{Type: api.Compliant, Status: api.ConditionTrue, Reason: "R"}}
 	})
 	var changes atomic.Int64
@@ -208,7 +207,7 @@ func TestReconcile(t *testing.T) {
 	if !u.fenced["g"] || !u.fenced["v"] || u.fenced["u"] {
 		t.Errorf("fences %v", u.fenced)
 	}
-	if _, err := client.Delete(t.Context(), keys.Root("/registry/").Fences(), clientv3.WithPrefix()); err != nil {
+	if _, err := u.client.Delete(t.Context(), keys.Root("/registry/").Fences(), clientv3.WithPrefix()); err != nil {
 		t.Fatal(err)
 	}
 	now := metav1.Now()
@@ -216,7 +215,7 @@ func TestReconcile(t *testing.T) {
 		c.Name, c.UID, c.DeletionTimestamp, c.Finalizers = "olds.example.com", "o", &now, []string{"example.com/other"}
 	})))
 	u.put("bads.example.com", `{`)
-	next := newUnit(t, client, nil)
+	next := newUnit(t, db, nil)
 	stop = next.run()
 	if next.fence("v") != "Active" || next.fence("g") != "Active" || next.fence("o") == "Active" {
 		t.Errorf("fences %q, %q, %q", next.fence("v"), next.fence("g"), next.fence("o"))
@@ -227,7 +226,7 @@ func TestReconcile(t *testing.T) {
 	if err := next.Refresh(t.Context(), "bads.example.com"); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("a CRD that cannot be read at the start: %v", err)
 	}
-	if _, err := client.Delete(t.Context(), next.crds.Key("", "bads.example.com")); err != nil {
+	if _, err := next.client.Delete(t.Context(), next.crds.Key("", "bads.example.com")); err != nil {
 		t.Fatal(err)
 	}
 	next.eventually("it is gone", func() bool { return next.Refresh(t.Context(), "bads.example.com") == nil })
@@ -283,7 +282,7 @@ func (w *waiting) Await(ctx context.Context, _ int64) error {
 func TestOtherServers(t *testing.T) {
 	t.Parallel()
 	peers := &waiting{ready: make(chan struct{})}
-	u := newUnit(t, etcdtest.Start(t), func(c *Config) { c.Peers = peers })
+	u := newUnit(t, newDB(t), func(c *Config) { c.Peers = peers })
 	u.run()
 	u.put(widgets, encoded(t, widgetsWith(nil)))
 	u.eventually("it is served here", func() bool { return u.Catalog().Get(widgets) != nil })
@@ -298,7 +297,7 @@ func TestOtherServers(t *testing.T) {
 // TestDeletionSteps takes the steps of the deletion of a CRD one by one.
 func TestDeletionSteps(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, etcdtest.Start(t), nil)
+	u := newUnit(t, newDB(t), nil)
 	s := u.internal()
 	now := metav1.Now()
 	put := func(name string, established bool, finalizers ...string) *api.CustomResourceDefinition {
@@ -380,7 +379,7 @@ func TestDeletionSteps(t *testing.T) {
 // TestInternalWrites checks what the server itself writes to a stored CRD.
 func TestInternalWrites(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, etcdtest.Start(t), nil)
+	u := newUnit(t, newDB(t), nil)
 	s := u.internal()
 	u.put(widgets, encoded(t, widgetsWith(nil)))
 	key := u.crds.Key("", widgets)
@@ -423,7 +422,7 @@ func TestInternalWrites(t *testing.T) {
 // TestFailure checks the errors of internal writes.
 func TestFailure(t *testing.T) {
 	t.Parallel()
-	s := newUnit(t, etcdtest.Start(t), nil).internal()
+	s := newUnit(t, newDB(t), nil).internal()
 	if err := s.failure("a", errors.New("broken")); !apierrors.IsInternalError(err) {
 		t.Error(err)
 	}

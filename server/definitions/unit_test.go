@@ -23,6 +23,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/schema"
 	"espalier.dev/server/custom"
+	"espalier.dev/server/etcd/memory"
 	"espalier.dev/server/fence"
 	"espalier.dev/server/keys"
 	"espalier.dev/store"
@@ -36,11 +37,12 @@ func (plainOptions) GetRESTOptions(gr runtimeschema.GroupResource, _ runtime.Obj
 	return generic.RESTOptions{StorageConfig: c.ForResource(gr), ResourcePrefix: gr.Group + "/" + gr.Resource, DeleteCollectionWorkers: 1}, nil
 }
 
-// unit is Definitions on an etcd, with a handler of resources but without a server.
+// unit is Definitions on an etcd in memory, with a handler of resources but without a server.
 type unit struct {
 	*Definitions
 	t       *testing.T
 	client  *clientv3.Client
+	kv      *faulty
 	store   *store.Store
 	handler *custom.Handler
 }
@@ -59,10 +61,62 @@ func (u undecryptable) ToStorage(_ context.Context, _ string, value []byte) ([]b
 	return value, nil
 }
 
-// newUnit returns Definitions that do not run yet.
-func newUnit(t *testing.T, client *clientv3.Client, change func(*Config)) *unit {
+// newDB returns an etcd in memory that ends with the test.
+func newDB(t *testing.T) *memory.DB {
 	t.Helper()
-	st, err := store.Open(store.Config{Client: client, Prefix: "/registry/", Transformer: undecryptable("closed.example.com")})
+	db := memory.Open(memory.Config{})
+	t.Cleanup(db.Close)
+	return db
+}
+
+// faulty is an etcd whose writes fail with err, or come after another one.
+type faulty struct {
+	clientv3.KV
+	err    error
+	before func() // called before each transaction
+}
+
+func (f *faulty) Txn(ctx context.Context) clientv3.Txn {
+	if f.before != nil {
+		f.before()
+	}
+	if f.err == nil {
+		return f.KV.Txn(ctx)
+	}
+	return &faultyTxn{Txn: f.KV.Txn(ctx), err: f.err}
+}
+
+// faultyTxn is a transaction that fails if it could write.
+type faultyTxn struct {
+	clientv3.Txn
+	err    error
+	writes bool
+}
+
+func (t *faultyTxn) If(c ...clientv3.Cmp) clientv3.Txn { t.Txn = t.Txn.If(c...); return t }
+
+func (t *faultyTxn) Then(ops ...clientv3.Op) clientv3.Txn {
+	t.Txn, t.writes = t.Txn.Then(ops...), true
+	return t
+}
+
+func (t *faultyTxn) Else(ops ...clientv3.Op) clientv3.Txn { t.Txn = t.Txn.Else(ops...); return t }
+
+func (t *faultyTxn) Commit() (*clientv3.TxnResponse, error) {
+	if t.writes {
+		return nil, t.err
+	}
+	return t.Txn.Commit()
+}
+
+// newUnit returns Definitions that do not run yet.
+func newUnit(t *testing.T, db *memory.DB, change func(*Config)) *unit {
+	t.Helper()
+	client := db.Client()
+	t.Cleanup(func() { _ = client.Close() })
+	kv := &faulty{KV: client.KV}
+	client.KV = kv
+	st, err := store.Open(store.Config{Client: client, Watcher: db.NewWatcher(), Prefix: "/registry/", MaxQueue: 64, Transformer: undecryptable("closed.example.com")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +124,7 @@ func newUnit(t *testing.T, client *clientv3.Client, change func(*Config)) *unit 
 	<-st.Loaded()
 	fences := fence.New(fence.Config{Client: client, Root: "/registry/", Store: st})
 	t.Cleanup(fences.Close)
-	u := &unit{t: t, client: client, store: st}
+	u := &unit{t: t, client: client, kv: kv, store: st}
 	c := Config{Options: crd.Options{Semantics: schema.Kubernetes}, Storage: fences.Definitions(plainOptions{}), Fences: fences, Store: st,
 		Handler: func() *custom.Handler { return u.handler }}
 	if change != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,7 +22,7 @@ import (
 func (s *crdStorage) deleteUnreadable(ctx context.Context, c *api.CustomResourceDefinition, obj runtime.Object,
 	validate rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	e := s.definitions.config.Store.Get(s.definitions.crds.Key("", c.Name))
-	if e == nil || strconv.FormatInt(e.Revision, 10) != c.ResourceVersion {
+	if e == nil || formatRevision(e.Revision) != c.ResourceVersion {
 		return nil, false, apierrors.NewConflict(s.DefaultQualifiedResource, c.Name, errors.New("the CRD has changed: try again"))
 	}
 	known := s.definitions.read(e, nil) != nil
@@ -45,10 +44,10 @@ func (s *crdStorage) deleteUnreadable(ctx context.Context, c *api.CustomResource
 		return obj, false, err
 	}
 	text, err := markDeleted(e.Value)
-	if err != nil {
-		return nil, false, s.definitions.unreadableError(c.Name, err)
+	if err == nil {
+		err = s.replace(ctx, c.Name, text, e.Revision)
 	}
-	if err := s.replace(ctx, c.Name, text, e.Revision); err != nil {
+	if err != nil {
 		return nil, false, err
 	}
 	return obj, false, nil
