@@ -3,19 +3,14 @@ package rest
 import (
 	"bytes"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 )
 
-// MediaType returns the media type of the body of a request. As in handlers of patches, parameters
-// that cannot be parsed do not matter.
+// MediaType returns the media type of the body of a request, without its parameters, as in handlers
+// of patches.
 func MediaType(req *http.Request) string {
-	contentType := req.Header.Get("Content-Type")
-	if mediaType, _, err := mime.ParseMediaType(contentType); err == nil {
-		return mediaType
-	}
-	before, _, _ := strings.Cut(contentType, ";")
+	before, _, _ := strings.Cut(req.Header.Get("Content-Type"), ";")
 	return strings.ToLower(strings.TrimSpace(before))
 }
 

@@ -361,10 +361,19 @@ func TestWork(t *testing.T) {
 	for name, do := range map[string]func(context.Context) error{
 		"create": func(ctx context.Context) error { _, err := w.Create(ctx, nil, nil, nil); return err },
 		"update": func(ctx context.Context) error {
-			_, _, err := w.Update(ctx, "a", nil, nil, nil, false, nil)
+			_, created, err := w.Update(ctx, "a", nil, nil, nil, false, nil)
+			if created {
+				t.Error("a request that fails has created something")
+			}
 			return err
 		},
-		"delete":           func(ctx context.Context) error { _, _, err := w.Delete(ctx, "a", nil, nil); return err },
+		"delete": func(ctx context.Context) error {
+			_, deleted, err := w.Delete(ctx, "a", nil, nil)
+			if deleted {
+				t.Error("a request that fails has deleted something")
+			}
+			return err
+		},
 		"deletecollection": func(ctx context.Context) error { _, err := w.DeleteCollection(ctx, nil, nil, nil); return err },
 	} {
 		if err := do(gone); !apierrors.IsTimeout(err) {

@@ -290,11 +290,11 @@ func TestManyItems(t *testing.T) {
 	}
 }
 
-// limited is a writer that fails after some writes.
+// limited is a writer that fails once, after some writes.
 type limited struct{ left int }
 
 func (l *limited) Write(p []byte) (int, error) {
-	if l.left--; l.left < 0 {
+	if l.left--; l.left == -1 {
 		return 0, errNothing
 	}
 	return len(p), nil
