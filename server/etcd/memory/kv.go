@@ -170,7 +170,7 @@ func (s *kvService) Put(ctx context.Context, req *pb.PutRequest, _ ...grpc.CallO
 		return nil, err
 	}
 	var out *pb.PutResponse
-	revision, err := s.db.write(func(w *writer) error {
+	revision, err := s.db.write(ctx, func(w *writer) error {
 		if err := w.base.checkPut(req); err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func (s *kvService) DeleteRange(ctx context.Context, req *pb.DeleteRangeRequest,
 		return nil, err
 	}
 	var out *pb.DeleteRangeResponse
-	revision, err := s.db.write(func(w *writer) error {
+	revision, err := s.db.write(ctx, func(w *writer) error {
 		out = w.delete(req)
 		return nil
 	})
@@ -234,7 +234,7 @@ func (s *kvService) Txn(ctx context.Context, req *pb.TxnRequest, _ ...grpc.CallO
 		return nil, err
 	}
 	var out *pb.TxnResponse
-	revision, err := s.db.write(func(w *writer) (err error) {
+	revision, err := s.db.write(ctx, func(w *writer) (err error) {
 		out, err = w.txn(req)
 		return err
 	})

@@ -135,6 +135,7 @@ func (db *DB) expire() {
 			break
 		}
 		w := db.state.Load().begin()
+		w.origin = expired{}
 		w.revoke(l)
 		db.setLeases(w)
 	}
@@ -154,7 +155,7 @@ func (db *DB) setLeases(w *writer) {
 type leaseService struct{ db *DB }
 
 // update changes leases. It revokes those first that have expired.
-func (s *leaseService) update(change func(w *writer) error) (revision int64, err error) {
+func (s *leaseService) update(ctx context.Context, change func(w *writer) error) (revision int64, err error) {
 	db := s.db
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -163,6 +164,7 @@ func (s *leaseService) update(change func(w *writer) error) (revision int64, err
 	}
 	db.expire()
 	w := db.state.Load().begin()
+	w.origin = db.originOf(ctx)
 	if err := change(w); err != nil {
 		return 0, err
 	}
@@ -177,7 +179,7 @@ func (s *leaseService) LeaseGrant(ctx context.Context, req *pb.LeaseGrantRequest
 		return nil, err
 	}
 	l := &lease{id: req.ID, ttl: max(req.TTL, minTTL)}
-	revision, err := s.update(func(w *writer) error {
+	revision, err := s.update(ctx, func(w *writer) error {
 		if req.TTL > maxTTL {
 			return rpctypes.ErrGRPCLeaseTTLTooLarge
 		}
@@ -210,7 +212,7 @@ func (s *leaseService) LeaseRevoke(ctx context.Context, req *pb.LeaseRevokeReque
 	if err := s.db.check(ctx, req); err != nil {
 		return nil, err
 	}
-	revision, err := s.update(func(w *writer) error {
+	revision, err := s.update(ctx, func(w *writer) error {
 		l, ok := w.base.leases.Get(idKey(req.ID))
 		if !ok {
 			return rpctypes.ErrGRPCLeaseNotFound
@@ -280,7 +282,7 @@ func (k *keepAlive) Send(req *pb.LeaseKeepAliveRequest) error {
 		return err
 	}
 	answer := &pb.LeaseKeepAliveResponse{Header: header(db.state.Load().revision), ID: req.ID}
-	if _, err := k.service.update(func(w *writer) error {
+	if _, err := k.service.update(k.ctx, func(w *writer) error {
 		if l, ok := w.base.leases.Get(idKey(req.ID)); ok {
 			renewed := *l
 			renewed.deadline = db.deadline(l.ttl)

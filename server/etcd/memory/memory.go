@@ -66,14 +66,18 @@ type Config struct {
 	State *State
 	// Revision is the first revision of an empty state; 0 means 1, as in etcd. Earlier ones are compacted.
 	Revision int64
+	// Origin returns what has caused a write, by the context of its request, for [State.Changes]. It
+	// may be nil.
+	Origin func(context.Context) any
 }
 
 // DB is an etcd in memory. It is safe for concurrent use.
 type DB struct {
 	// epoch is the time that the deadlines of leases are relative to.
-	epoch time.Time
-	state atomic.Pointer[State]
-	done  chan struct{} // closed by Close
+	epoch  time.Time
+	origin func(context.Context) any // may be nil
+	state  atomic.Pointer[State]
+	done   chan struct{} // closed by Close
 
 	// mu is held by writers, which replace the state, and guards the fields below.
 	mu      sync.Mutex
@@ -84,7 +88,7 @@ type DB struct {
 
 // Open returns a DB. The caller must call Close.
 func Open(c Config) *DB {
-	db := &DB{epoch: time.Now(), done: make(chan struct{}), watches: map[*watch]struct{}{}}
+	db := &DB{epoch: time.Now(), origin: c.Origin, done: make(chan struct{}), watches: map[*watch]struct{}{}}
 	s := newState(max(1, c.Revision))
 	if c.State != nil {
 		// Other DBs may begin with the same state, and each appends to its history.

@@ -16,8 +16,10 @@ type State struct {
 	// compacted is the revision of the last compaction, the oldest that can be read. It is -1
 	// before the first one.
 	compacted int64
-	history   history
-	size      int64 // bytes of all keys and values
+	// first is the revision of the empty state that everything began with.
+	first   int64
+	history history
+	size    int64 // bytes of all keys and values
 
 	leases    persistent.Map[*lease] // by idKey
 	deadlines persistent.Map[*lease] // by deadlineKey
@@ -29,7 +31,7 @@ type State struct {
 
 // newState returns the state of a new etcd that begins at a revision.
 func newState(first int64) *State {
-	s := &State{revision: first, compacted: -1}
+	s := &State{revision: first, compacted: -1, first: first}
 	if first > 1 {
 		s.compacted = first
 	}
@@ -106,10 +108,13 @@ func (s span) in(k keys) iter.Seq[*item] {
 	}
 }
 
-// change is a revision: its events in their order, and the keys after it.
+// change is a revision: its events in their order, the keys after it, its time in nanoseconds
+// since 1970, and what [Config.Origin] has returned.
 type change struct {
 	keys   keys
 	events []*item
+	time   int64
+	origin any
 }
 
 // chunkLen is the number of changes that are allocated together.

@@ -1,6 +1,9 @@
 package memory
 
 import (
+	"context"
+	"time"
+
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
@@ -13,6 +16,7 @@ type writer struct {
 	next   State
 	keys   keys
 	events []*item
+	origin any
 }
 
 func (s *State) begin() *writer {
@@ -29,18 +33,27 @@ func (w *writer) revision() int64 {
 
 // write calls change and makes its result the current state. It returns the new revision, which is
 // the old one if nothing was written.
-func (db *DB) write(change func(w *writer) error) (revision int64, err error) {
+func (db *DB) write(ctx context.Context, change func(w *writer) error) (revision int64, err error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.closed {
 		return 0, rpctypes.ErrGRPCStopped
 	}
 	w := db.state.Load().begin()
+	w.origin = db.originOf(ctx)
 	if err := change(w); err != nil {
 		return 0, err
 	}
 	db.commit(w)
 	return w.revision(), nil
+}
+
+// originOf returns what has caused the request with a context.
+func (db *DB) originOf(ctx context.Context) any {
+	if db.origin == nil {
+		return nil
+	}
+	return db.origin(ctx)
 }
 
 // commit makes the result of a writer the current state. mu is held.
@@ -49,7 +62,7 @@ func (db *DB) commit(w *writer) {
 		return
 	}
 	w.next.revision++
-	w.next.history = w.next.history.append(change{keys: w.keys, events: w.events})
+	w.next.history = w.next.history.append(change{keys: w.keys, events: w.events, time: time.Now().UnixNano(), origin: w.origin})
 	db.publish(&w.next)
 }
 
