@@ -31,6 +31,7 @@
 // Only [Run] and [Server.Stop], which TestMain calls, return errors.
 //
 // [Server.Inject] makes requests fail, and [Chaos] does so at random: docs/faults.md describes it.
+// [Server.History] returns who has changed which objects when: docs/history.md describes it.
 //
 // The server has the schema semantics of kube-apiserver, unless [WithSemantics] chooses
 // others.
@@ -66,6 +67,8 @@ type Server struct {
 	// checkpoint is the stored data after the start, for Reset.
 	checkpoint *server.Checkpoint
 	dir        string // removed by Stop, if not empty
+	// ready is the revision when the server was ready, if it keeps its objects in memory.
+	ready int64
 
 	stopOnce sync.Once
 	stopErr  error
@@ -117,7 +120,8 @@ func WithoutControllers() Option {
 	}
 }
 
-// Start starts a server that stops when the test ends.
+// Start starts a server that stops when the test ends. If the test has failed, what has changed is
+// written into its artifact directory: docs/history.md describes it.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	s, err := run(t.Context(), t.TempDir(), opts)
@@ -125,8 +129,13 @@ func Start(t testing.TB, opts ...Option) *Server {
 		t.Fatalf("start a server: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Errorf("stop the server: %v", err)
+		defer func() {
+			if err := s.Stop(); err != nil {
+				t.Errorf("stop the server: %v", err)
+			}
+		}()
+		if t.Failed() || panics() {
+			s.writeTimeline(t)
 		}
 	})
 	return s
@@ -178,6 +187,10 @@ func run(ctx context.Context, dir string, opts []Option) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	var ready int64
+	if h, err := running.History(); err == nil {
+		ready = h.Revision()
+	}
 	config, err := running.ClientConfig()
 	if err == nil && len(c.crds) > 0 {
 		err = installCRDs(ctx, unlimited(config), c.crds)
@@ -189,7 +202,7 @@ func run(ctx context.Context, dir string, opts []Option) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, running.Stop())
 	}
-	return &Server{server: running, config: unlimited(config), checkpoint: checkpoint}, nil
+	return &Server{server: running, config: unlimited(config), checkpoint: checkpoint, ready: ready}, nil
 }
 
 // unlimited removes the client-side rate limit.

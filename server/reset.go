@@ -61,6 +61,7 @@ func (s *Server) Checkpoint(ctx context.Context) (*Checkpoint, error) {
 func (s *Server) Reset(ctx context.Context, c *Checkpoint, keepCRDs bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	ctx = asController(ctx, "reset")
 	var changes []change
 	for _, prefix := range s.db.fences.Prefixes() {
 		resp, err := s.db.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())

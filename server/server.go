@@ -37,6 +37,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"espalier.dev/server/builtin"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/etcd/kine"
 	"espalier.dev/server/faults"
@@ -73,6 +74,7 @@ type Server struct {
 
 	// definitions must be loaded before the server is ready.
 	definitions *definitions.Definitions
+	stored      *builtin.Reader
 	controllers *controllers
 	stop        context.CancelCauseFunc
 	// drained is closed when the server is stopping and all requests are answered.
@@ -159,6 +161,9 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	s.controllers = newControllers()
 	limitRequests(c, o, s.controllers.Ready(), s.db.store)
 	s.db.reportFull(c)
+	if s.db.memory != nil {
+		recordAgents(c)
+	}
 	c.RequestTimeout = o.RequestTimeout
 	c.MinRequestTimeout = int(o.MinRequestTimeout.Seconds())
 	c.GoawayChance = o.GoawayChance
@@ -186,6 +191,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.stored = stored
 	users, err := newAccess(o, c, stored, s.db.store)
 	if err != nil {
 		return nil, err

@@ -130,7 +130,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 func (db *database) connect(ctx context.Context, o *Options) (err error) {
 	switch {
 	case o.Storage == StorageMemory:
-		var c memory.Config
+		c := memory.Config{Origin: originOf}
 		if !o.Ephemeral {
 			// Clients of an earlier server may still watch: its revisions have to be older than all of
 			// this one, so that they list again.

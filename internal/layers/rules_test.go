@@ -33,6 +33,8 @@ func layers() []layer {
 		{dir: "crd", on: []string{"schema"}},
 		{dir: "crd/cel", on: []string{"crd", "schema/rules"}},
 		{dir: "analysis", on: []string{".", "kinds"}},
+		// How objects have changed, which servers record and tools show.
+		{dir: "analysis/timeline", on: []string{"internal"}},
 		{dir: "openapi", on: []string{"crd"}},
 		{dir: ".", on: []string{"crd"}},
 		// Kubernetes' own kinds. CEL is injected here, too.
@@ -41,7 +43,7 @@ func layers() []layer {
 		{dir: "kinds/schemas", on: []string{"kinds", "openapi"}},
 		// The store handles bytes and revisions, not schemas.
 		{dir: "store", on: []string{"internal"}},
-		{dir: "server", on: []string{".", "crd/cel", "kinds/cel", "kinds/schemas", "store", "policies", "server/rest"}},
+		{dir: "server", on: []string{".", "crd/cel", "kinds/cel", "kinds/schemas", "store", "policies", "server/rest", "analysis/timeline"}},
 		// Admission policies, for the server and without one.
 		{dir: "policies", on: []string{"crd/cel", "kinds/cel", "server/fields", "server/keys"}},
 		// What the endpoints of all resources share knows none of them.

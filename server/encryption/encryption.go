@@ -245,8 +245,8 @@ var ErrEncrypted = errors.New("the value is encrypted: set --encryption-provider
 // errKey is returned for a key that is not that of a resource.
 var errKey = errors.New("not the key of a resource")
 
-// resource returns the resource of a key.
-func (e *Encryption) resource(key string) (runtimeschema.GroupResource, error) {
+// Resource returns the resource of the object with a key, and an error if it is not the key of one.
+func (e *Encryption) Resource(key string) (runtimeschema.GroupResource, error) {
 	o, ok := e.config.Root.Parse(key)
 	r := o.Resource
 	if ok && r.Empty() {
@@ -283,7 +283,7 @@ func (e *Encryption) FromStorage(ctx context.Context, key string, data []byte) (
 		}
 		return data, false, nil
 	}
-	r, err := e.resource(key)
+	r, err := e.Resource(key)
 	if err != nil {
 		return nil, false, err
 	}
@@ -300,7 +300,7 @@ func (e *Encryption) ToStorage(ctx context.Context, key string, plain []byte) ([
 	if e.config.File == "" {
 		return plain, nil
 	}
-	r, err := e.resource(key)
+	r, err := e.Resource(key)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,84 @@
+package espaliertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"testing"
+
+	"espalier.dev/analysis/timeline"
+	"espalier.dev/server"
+)
+
+// Change is a change of a stored object: see [Server.History].
+type Change = timeline.Change
+
+// HistoryFilter selects changes for [Server.History]. The zero value selects all.
+type HistoryFilter = timeline.Filter
+
+// History returns the changes of stored objects up to now, oldest first, that one of the filters
+// selects, or all if there are none. A change has its revision and time, the user and the verb of the
+// request or the controller of the server that has made it, and the object before and after it.
+// [Change.Diff] returns the fields that have changed. The first changes are those of the start of the
+// server.
+//
+// The test fails if the server records no history, because it keeps its objects in etcd, or if
+// the first revisions that the filters select were compacted. A server compacts revisions that are
+// older than five to ten minutes, unless it has the flag --etcd-compaction-interval=0.
+func (s *Server) History(t testing.TB, filters ...HistoryFilter) iter.Seq[*Change] {
+	t.Helper()
+	changes, err := s.Changes(filters...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changes
+}
+
+// Changes is [Server.History] outside of a test: it returns an error.
+func (s *Server) Changes(filters ...HistoryFilter) (iter.Seq[*Change], error) {
+	h, err := s.server.History()
+	if errors.Is(err, server.ErrNoHistory) {
+		err = errors.New("the server keeps its objects in etcd and records none: start it without WithEtcd and without flags that select etcd")
+	}
+	if err == nil {
+		err = complete(h.Begin(), filters)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	return func(yield func(*Change) bool) {
+		for c := range h.Changes(context.Background(), 0) {
+			if selects(filters, c) && !yield(c) {
+				return
+			}
+		}
+	}, nil
+}
+
+// complete returns an error if filters select revisions up to one that was compacted; zero means that
+// none was.
+func complete(compacted int64, filters []HistoryFilter) error {
+	if compacted == 0 {
+		return nil
+	}
+	incomplete := len(filters) == 0
+	for _, f := range filters {
+		incomplete = incomplete || f.From <= compacted
+	}
+	if !incomplete {
+		return nil
+	}
+	return fmt.Errorf("it is complete from revision %d on, because earlier revisions were compacted: select these with From: %[1]d, "+
+		`or start the server with WithFlags("--etcd-compaction-interval=0")`, compacted+1)
+}
+
+// selects reports whether one of the filters selects a change, or there are none.
+func selects(filters []HistoryFilter, c *Change) bool {
+	for i := range filters {
+		if filters[i].Match(c) {
+			return true
+		}
+	}
+	return len(filters) == 0
+}
