@@ -8,7 +8,6 @@
 //   - explain: the documentation of fields, and sample objects
 //   - suite: test suites for CRDs and built-in kinds
 //   - impact: what a change to a CRD means for stored objects and clients
-//   - timeline: how stored objects have changed over time
 //
 // Nothing here does I/O. Locations are JSON pointers (RFC 6901) into the document; the
 // caller maps them to lines.

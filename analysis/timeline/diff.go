@@ -255,8 +255,18 @@ func valuesOf(key string, list []any) (values []any, ok bool) {
 
 // sameOrder reports whether the values that are in both lists have the same order.
 func sameOrder(a, b []any) bool {
-	only := func(list, other []any) []any {
-		return slices.DeleteFunc(slices.Clone(list), func(v any) bool { return !slices.Contains(other, v) })
+	place := make(map[any]int, len(a))
+	for i, v := range a {
+		place[v] = i
 	}
-	return slices.Equal(only(a, b), only(b, a))
+	last := -1
+	for _, v := range b {
+		if i, ok := place[v]; ok {
+			if i < last {
+				return false
+			}
+			last = i
+		}
+	}
+	return true
 }

@@ -115,7 +115,7 @@ func (r *Reader) Next() (*Change, error) {
 	c := new(Change)
 	if err := json.Unmarshal(text, c); err != nil {
 		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) && syntax.Offset >= int64(len(text)) {
+		if errors.As(err, &syntax) && syntax.Error() == "unexpected end of JSON input" {
 			err = errors.New("the line ends within a change: the file is not complete")
 		}
 		return nil, r.syntax(fmt.Errorf("not a change: %w", err))
