@@ -67,3 +67,16 @@ func TestProvesJSONSchema(t *testing.T) {
 		}
 	}
 }
+
+// TestClosestToNull checks that a branch that accepts null and has another enum is closer to it than one
+// without null.
+func TestClosestToNull(t *testing.T) {
+	p, err := CompileJSONSchema(readSchema(t, `{"anyOf":[{"properties":{"v":{"type":"string","enum":["x"]}}},{"properties":{"v":{"type":["string","null"],"enum":["x"]}}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	vs := p.Validate(t.Context(), Object{"v": nil}, nil)
+	if len(vs) != 1 || vs[0].Closest != 1 {
+		t.Errorf("got %+v", vs)
+	}
+}

@@ -238,10 +238,7 @@ func hasDuplicates(a []any) bool {
 	}
 	byText := map[compound][]any{}
 	for _, v := range a {
-		text, err := json.Marshal(v)
-		if err != nil {
-			continue
-		}
+		text, _ := json.Marshal(v) // without it, numbers that JSON does not have are compared
 		for _, w := range byText[compound(text)] {
 			if Equal(v, w) {
 				return true

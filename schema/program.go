@@ -183,7 +183,7 @@ func (p *Program) ref(n int32) NodeRef { return NodeRef{p, n} }
 
 // Path returns the position of the schema.
 func (r NodeRef) Path() SchemaPath {
-	if r.program == nil || r.index <= nowhere {
+	if r.index <= nowhere {
 		return nil
 	}
 	var path SchemaPath

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"strings"
 	"testing"
+
+	"espalier.dev/internal/jsonx"
 )
 
 // TestProperties checks that properties are found by name, in lists around the lengths at which the
@@ -58,6 +61,53 @@ func TestCompileRules(t *testing.T) {
 	}
 	if p, err := Compile(nil); err != nil || len(p.Validate(t.Context(), Object{"a": 1.5}, nil)) > 0 {
 		t.Errorf("without a schema: got %v", err)
+	}
+}
+
+// TestReportLimit checks that a report is truncated above its limit, and not at it.
+func TestReportLimit(t *testing.T) {
+	parent, rest := Path{{Key: "a"}, {Key: "b"}}, Path{{Key: "c"}}
+	r := Report{steps: maxReportSteps - 3}
+	if r.add(Change{}, parent, rest); r.Truncated || len(r.Changes) != 1 || r.Changes[0].Path.String() != "a.b.c" {
+		t.Errorf("at the limit: got %+v", r)
+	}
+	if r.add(Change{}, nil, rest); !r.Truncated || len(r.Changes) != 1 {
+		t.Errorf("above the limit: got %+v", r)
+	}
+}
+
+// TestNodeRef checks the paths of references to no schema, and to schemas.
+func TestNodeRef(t *testing.T) {
+	if path := (NodeRef{}).Path(); path != nil {
+		t.Errorf("no schema: got %q", path)
+	}
+	p := compiled(t, `{"type":"object","properties":{"a":{"type":"array","items":{"type":"string"}}}}`)
+	for id, want := range map[int32]string{none: "", nowhere: "", root: "", p.nodes[p.nodes[root].props.find("a")].items: ".properties[a].items"} {
+		if got := p.ref(id).String(); got != want {
+			t.Errorf("%d: got %q, want %q", id, got, want)
+		}
+	}
+}
+
+// TestScanDepth checks that lists and objects in metadata are not normal where a text is nested too
+// deeply.
+func TestScanDepth(t *testing.T) {
+	p := compiled(t, `{"type":"object"}`)
+	for text, scan := range map[string]func(*scanner) bool{
+		`["x"]`:     func(s *scanner) bool { return s.metaValue(objectMetaType().fields["finalizers"]) },
+		`{"a":"x"}`: func(s *scanner) bool { return s.metaValue(objectMetaType().fields["labels"]) },
+	} {
+		for depth, want := range map[int]bool{jsonx.MaxDepth - 1: true, jsonx.MaxDepth: false} {
+			s := scanner{p: p, r: p.reader([]byte(strings.Repeat("[", depth) + text))}
+			for range depth {
+				if err := s.r.EnterArray(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := scan(&s); got != want {
+				t.Errorf("%s at depth %d: got %t", text, depth, got)
+			}
+		}
 	}
 }
 

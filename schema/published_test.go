@@ -88,6 +88,16 @@ func TestUnionParts(t *testing.T) {
 	}
 }
 
+// TestUnionWithoutFields checks that the discriminator of a union is published for an object without
+// specified fields.
+func TestUnionWithoutFields(t *testing.T) {
+	s := mustStructural(t, `{"type": "object", "x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-unions": [{"discriminator": "u", "fields": {"a": "A"}}]}`)
+	u := s.Unfold(KEP).Properties["u"]
+	if u == nil || u.Type != "string" || u.ValueValidation == nil || !slices.Equal(u.ValueValidation.Enum, []JSON{{Value: "A"}}) {
+		t.Errorf("got %s", show(u))
+	}
+}
+
 // TestConflicts checks which keywords beside properties make a path a map, too.
 func TestConflicts(t *testing.T) {
 	for text, want := range map[string]string{

@@ -57,6 +57,16 @@ func TestRatcheting(t *testing.T) {
 			{`[{"k":true,"l":1.5,"num":9}]`, `[{"k":false,"l":1.5,"num":9}]`, []string{`v[0].num: Invalid value: 9: v[0].num in body should be less than or equal to 3`}},
 			{`[{"k":true,"l":2.5,"num":9}]`, `[{"k":true,"l":1.5,"num":9}]`, []string{`v[0].num: Invalid value: 9: v[0].num in body should be less than or equal to 3`}},
 		}},
+		{"by a fraction", `{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: number}, num: {type: integer, maximum: 3}}}}`, []updateCase{
+			{`[{"k":0.00000001,"num":9},{"k":1}]`, `[{"k":0.00000001,"num":9}]`, nil},
+			{`[{"k":0.00000002,"num":9},{"k":1}]`, `[{"k":0.00000001,"num":9}]`, []string{`v[0].num: Invalid value: 9: v[0].num in body should be less than or equal to 3`}},
+		}},
+		{"an empty list or object equals no value of another type", `{type: object, properties: {l: {type: array, minItems: 1, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: string}}}}, o: {type: object, minProperties: 1}}}`, []updateCase{
+			{`{"l":[],"o":{}}`, `{"l":[],"o":{}}`, nil},
+			{`{"l":[],"o":{},"x":1}`, `{"l":[],"o":{}}`, nil},
+			{`{"l":[]}`, `{"l":"x"}`, []string{`v.l: Invalid value: 0: v.l in body should have at least 1 items`}},
+			{`{"o":{}}`, `{"o":"x"}`, []string{`v.o: Invalid value: 0: v.o in body should have at least 1 properties`}},
+		}},
 		{"an atomic list counts as a whole", `{type: array, items: {type: integer, maximum: 3}}`, []updateCase{
 			{`[9,1]`, `[9,1]`, nil},
 			{`[9,2]`, `[9,1]`, []string{`v[0]: Invalid value: 9: v[0] in body should be less than or equal to 3`}},

@@ -51,7 +51,7 @@ func addShape(s, implied *Structural) {
 			}
 		}
 	}
-	if implied.AdditionalProperties != nil && s.AdditionalProperties == nil && s.Properties == nil {
+	if s.AdditionalProperties == nil && s.Properties == nil {
 		s.AdditionalProperties = implied.AdditionalProperties
 	}
 	if s.Items == nil {
