@@ -41,6 +41,15 @@ names: {kind: Thing, plural: things}, scope: Cluster, versions: [{name: v1, serv
 	return d.Version("v1")
 }
 
+func parse(t *testing.T, text string) schema.Object {
+	t.Helper()
+	v, err := jsonx.Parse([]byte(text))
+	if err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return v.(schema.Object)
+}
+
 func encode(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -103,11 +112,7 @@ func TestEdits(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v in %s", err, line)
 		}
-		parsed, err := jsonx.Parse(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		obj := parsed.(schema.Object)
+		obj := parse(t, string(data))
 		obj["apiVersion"], obj["kind"], obj["metadata"] = "example.com/v1", "Thing", map[string]any{"name": "example"}
 		// show describes an object by what a user has to write.
 		show := func(obj schema.Object) string {
@@ -169,13 +174,7 @@ func TestMatches(t *testing.T) {
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	const document = `{"a":{"b":1},"l":["x",{"k":2}]}`
-	parse := func() schema.Object {
-		v, err := jsonx.Parse([]byte(document))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v.(schema.Object)
-	}
+	parse := func() schema.Object { return parse(t, document) }
 	for _, tt := range []struct {
 		path                schema.Path
 		value, put, removed string

@@ -51,8 +51,6 @@ func (w *patternWriter) write(re *syntax.Regexp) {
 		return
 	}
 	switch re.Op {
-	case syntax.OpNoMatch:
-		w.failed = true
 	case syntax.OpLiteral:
 		for _, r := range re.Rune {
 			w.WriteRune(r)

@@ -94,10 +94,7 @@ func (g *generator) resource(v *crd.Version, s *schema.Structural) schema.Object
 // admit processes an object like the API server does on creation, and returns the
 // violations.
 func admit(ctx context.Context, v *crd.Version, obj schema.Object) (schema.Violations, error) {
-	p, err := v.Program()
-	if err != nil {
-		return nil, err
-	}
+	p, _ := v.Program() // New has compiled it
 	obj = jsonx.CopyObject(obj)
 	if _, err := p.Normalize(obj, schema.DecodeOptions{}); err != nil {
 		return nil, err

@@ -145,6 +145,12 @@ func TestOptionalSpec(t *testing.T) {
 		"a spec beside other fields": {`{type: object, required: [size], properties: {size: {type: integer}, spec: {type: object, properties: {a: {type: string}}}}}`, `{"size":1,"spec":{"a":"example"}}`},
 		"no spec":                    {`{type: object, properties: {data: {type: string}, metadata: {type: object}, status: {type: object, properties: {a: {type: string}}}}}`, `{"data":"example"}`},
 		"nothing at all":             {`{type: object}`, `{}`},
+		"a spec that is null":        {`{type: object, properties: {spec: {type: object, nullable: true, enum: [null]}}}`, `{}`},
+		"a field that is null":       {`{type: object, properties: {spec: {type: object, properties: {a: {type: string, nullable: true, enum: [null]}, b: {type: string}}}}}`, `{"spec":{"b":"example"}}`},
+		"an empty required spec":     {`{type: object, required: [spec], properties: {spec: {type: object, properties: {a: {type: array, items: {type: string}}, b: {type: object}}}}}`, `{"spec":{"a":["example"]}}`},
+		"a spec of a scalar":         {`{type: object, required: [spec], properties: {spec: {type: string}, data: {type: string}}}`, `{"spec":"example"}`},
+		"a required field":           {`{type: object, required: [data], properties: {data: {type: string}, more: {type: string}}}`, `{"data":"example"}`},
+		"a field of a branch":        {`{type: object, properties: {spec: {type: object, properties: {a: {type: string}, b: {type: integer}}}}, anyOf: [{properties: {spec: {required: [b], properties: {b: {minimum: 4}}}}}]}`, `{"spec":{"b":4}}`},
 		"a spec without fields":      {`{type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`, `{}`},
 		"a spec that is never valid": {`{type: object, properties: {spec: {type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "false"}]}}}`, `{}`},
 	} {
@@ -209,6 +215,16 @@ spec: {group: example.com, names: {kind: Thing, plural: things}, scope: Namespac
 		if err != nil || !s.Valid() || len(s.Object) != 3 {
 			t.Errorf("%s: %v, %v", size, s, err)
 		}
+	}
+}
+
+// TestBroken checks the error of a version whose schema does not compile.
+func TestBroken(t *testing.T) {
+	inner := `{type: array, items: {type: object, properties: {b: {type: string, default: x}}}, default: [` + strings.Repeat("{},", 299) + `{}]}`
+	outer := `{type: array, items: {type: object, properties: {l: ` + inner + `}}, default: [` + strings.Repeat("{},", 299) + `{}]}`
+	s, err := sample.New(t.Context(), versionOf(t, outer, schema.KEP), sample.Minimal)
+	if want := "version v1 of things.example.com: "; err == nil || s != nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, %v, want %s", s, err, want)
 	}
 }
 

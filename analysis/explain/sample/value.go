@@ -58,10 +58,8 @@ func (g *generator) value(s *schema.Structural, nested nestedList, variation int
 		return text(n, variation)
 	case "integer", "number":
 		return number(n, t == "integer", variation)
-	case "boolean":
-		return variation%2 == 0
 	}
-	return nil
+	return variation%2 == 0 // a boolean
 }
 
 // given returns a value that the schema itself suggests.
@@ -260,7 +258,7 @@ func number(n *need, integer bool, variation int) any {
 		x = y
 	}
 	// A float64 stands for an integer only if it is exact, but integers have no other form.
-	if x == math.Trunc(x) && (math.Abs(x) < 1<<53 || integer && math.Abs(x) < 1<<63) {
+	if x == math.Trunc(x) && (math.Abs(x) < 1<<53 || integer && x >= -1<<63 && x < 1<<63) {
 		return int64(x)
 	}
 	return x
