@@ -208,7 +208,7 @@ func TestIsNormalText(t *testing.T) {
 		head + `,"labels":{}}}`: false, head + `,"labels":[]}}`: false, head + `,"labels":{"a":1}}}`: false, head + `,"finalizers":{}}}`: false, head + `,"finalizers":[]}}`: false, head + `,"finalizers":[1]}}`: false, head + `,"managedFields":[{"fieldsV1":1}]}}`: false, head + `,"managedFields":[{"fieldsV1":[]}]}}`: false,
 		head + `,"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n"}]}}`: false, head + `,"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n","uid":"u","controller":1}]}}`: false, head + `,"x":1}}`: false,
 		// Texts that are not JSON.
-		`{"d":"x","metadata":1}}`: false, head + `,"labels":1}}}`: false, head + `,"finalizers":1]}}`: false, head + `,"uid":xa"}}`: false, head + `,"managedFields":[{"fieldsV1":{]}]}}`: false, head + `},"free":[1,tru]}`: false, head + `},"l":1]}`: false, head + `},"free":[}`: false, head + `},"l":[}`: false, head + `},"ol":[{"x":}`: false, head + `},"o":{"x":}`: false, head + `},"n":nul}`: false, head + `},"any":tru}`: false,
+		`{"d":"x","metadata":1}}`: false, head + `,"labels":1}}}`: false, head + `,"finalizers":1]}}`: false, head + `,"uid":xa"}}`: false, head + `,"managedFields":[{"fieldsV1":{]}]}}`: false, head + `},"free":[1,tru]}`: false, head + `},"any":[{"x"],"n":null}`: false, head + `},"any":[{"x"}`: false, head + `},"l":1]}`: false, head + `},"free":[}`: false, head + `},"l":[}`: false, head + `},"ol":[{"x":}`: false, head + `},"o":{"x":}`: false, head + `},"n":nul}`: false, head + `},"any":tru}`: false,
 		head + `},"kind":1}`: false, head + `},"apiVersion":K"}`: false, `[]`: false, `[}`: false, ``: false, `1}`: false, head + `}} {}`: false, head + `}}` + "\n": true,
 	} {
 		if got := p.IsNormal([]byte(text)); got != want {

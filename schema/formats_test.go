@@ -17,7 +17,7 @@ var plainForms = map[string]func(string) bool{
 }
 
 var plainSamples = map[string][]string{
-	"hostname": {"example.com", "a.bc", "x-1.example.org"},
+	"hostname": {"example.com", "a.bc", "x-1.example.org", "a.az", "A.za"},
 	"email":    {"jane.doe@example.com", "a@b", "x-y@z.org"},
 	"uri":      {"https://example.com/a/b-c_d.html", "http://localhost", "http://localhost/"},
 	"ipv4":     {"127.0.0.1", "0.0.0.0", "255.255.255.255"},

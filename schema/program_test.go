@@ -3,6 +3,7 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"strings"
 	"testing"
@@ -73,6 +74,21 @@ func TestReportLimit(t *testing.T) {
 	}
 	if r.add(Change{}, nil, rest); !r.Truncated || len(r.Changes) != 1 {
 		t.Errorf("above the limit: got %+v", r)
+	}
+}
+
+// TestIntegralFloats checks which floats count as integers: up to the largest that is exact.
+func TestIntegralFloats(t *testing.T) {
+	for f, want := range map[float64]bool{
+		0: true, 1: true, 1.5: false, 1 + 1e-10: true, 1 + 1e-8: false, 1e-12: false, -1e-12: false,
+		1<<53 - 1: true, 1 - 1<<53: true, 1 << 53: false, -(1 << 53): false,
+	} {
+		if got := isJSONInteger(f); got != want {
+			t.Errorf("%v: got %t", f, got)
+		}
+	}
+	if isJSONInteger(math.NaN()) || isJSONInteger(math.Inf(1)) {
+		t.Error("a value that is no number is an integer")
 	}
 }
 

@@ -252,6 +252,9 @@ func TestListLengths(t *testing.T) {
 			t.Errorf("%v: the shortcut accepts it", tt.items)
 		}
 	}
+	if (&listCheck{isMap: true}).proves([]any{"x"}, &scratch{}) {
+		t.Error("the shortcut accepts an item that is no object in a list without keys")
+	}
 	// One and 1.0 are equal for uniqueItems; "1" is another value.
 	for _, n := range []int{0, pairwiseMax} {
 		filler := make([]any, n)

@@ -245,6 +245,7 @@ func TestWithoutSchema(t *testing.T) {
 		{`{}`, schema.Violation{Kind: schema.Required}, `{"a":{"b":"example"}} {"a":{"b":1}} {"a":{"b":true}} {"a":{"b":{}}} {"a":{"b":[]}}`},
 		{`{"b":1}`, schema.Violation{Kind: schema.UnionMembers}, ``},
 		{`{"b":1}`, schema.Violation{Kind: schema.DuplicateItem}, ``},
+		{`{"b":1}`, schema.Violation{Kind: schema.AllOf, Branches: []schema.Violations{{{Kind: schema.UnionMembers}}, {{Kind: schema.Enum, Path: path, Want: schema.Operand{Allowed: []any{"x"}}}}}}, `{"a":{"b":"x"}}`},
 		{`{"b":1}`, schema.Violation{Kind: schema.Maximum, Value: int64(1), Want: schema.Operand{Bound: 0}}, `{"a":{"b":0}}`},
 		{`{"b":[1,2]}`, schema.Violation{Kind: schema.MaxItems}, `{"a":{"b":[1]}} {"a":{"b":[]}}`},
 		{`{"b":{"c":1,"d":2}}`, schema.Violation{Kind: schema.MaxProperties}, `{"a":{"b":{"c":1}}} {"a":{"b":{"d":2}}}`},
