@@ -13,7 +13,7 @@ import (
 // in unions, in how they validate defaults, and in what depends on preserveUnknownFields and on
 // missing schemas.
 func (d *definition) acceptedAlike() bool {
-	if d.v1 == nil || !d.prunes() || len(d.schemas) != len(d.v1.Spec.Versions) {
+	if !d.prunes() || len(d.schemas) != len(d.v1.Spec.Versions) {
 		return false
 	}
 	if _, ok := d.meta().Annotations[api.JSONSchemaAnnotation]; ok {
@@ -46,7 +46,7 @@ func hasPlainDefault(s *schema.Structural) bool {
 	if s.ValueValidation != nil {
 		v = *s.ValueValidation
 	}
-	if s.XIntOrString && reflect.DeepEqual(v.AnyOf, intOrStringTypes) {
+	if reflect.DeepEqual(v.AnyOf, intOrStringTypes) {
 		v.AnyOf = nil
 	}
 	if len(v.Enum) > 0 {
@@ -61,13 +61,13 @@ func hasPlainDefault(s *schema.Structural) bool {
 	}
 	switch value := s.Default.Value.(type) {
 	case string:
-		return (s.Type == "string" || s.XIntOrString && s.Type == "") && reflect.ValueOf(v).IsZero()
+		return (s.Type == "string" || s.XIntOrString) && reflect.ValueOf(v).IsZero()
 	case map[string]any:
 		return s.Type == "object" && len(value) == 0 && reflect.ValueOf(v).IsZero()
 	case bool:
 		return s.Type == "boolean" && reflect.ValueOf(v).IsZero()
 	case int64:
-		if s.Type != "integer" && (!s.XIntOrString || s.Type != "") || value < math.MinInt32 || value > math.MaxInt32 {
+		if s.Type != "integer" && !s.XIntOrString || value < math.MinInt32 || value > math.MaxInt32 {
 			return false
 		}
 		n := float64(value)

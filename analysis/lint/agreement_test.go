@@ -93,7 +93,14 @@ func TestAcceptedAlike(t *testing.T) {
 		{"default that lacks a required field", field(`{type: object, required: [a], properties: {a: {type: string}}, default: {}}`), false},
 		{"default under anyOf", field(`{x-kubernetes-int-or-string: true, anyOf: [{pattern: b}, {minimum: 1}], default: a}`), false},
 		{"default in metadata", `{type: object, properties: {metadata: {type: object, properties: {name: {type: string, default: a}}}}}`, false},
+		{"default at the root", `{type: object, default: {}, properties: {f: {type: string}}}`, false},
+		{"default that is null", field(`{type: string, minLength: 1, nullable: true, default: null}`), true},
+		{"default of a string that is an empty object", field(`{type: string, default: {}}`), false},
+		{"default of a string that is a boolean", field(`{type: string, default: true}`), false},
+		{"default of an excluded boolean", field(`{type: boolean, not: {enum: [true]}, default: true}`), false},
+		{"default of a string that is an integer", field(`{type: string, default: 5}`), false},
 		{"not structural", field(`{}`), false},
+		{"not convertible", field(`{type: object, patternProperties: {a: {type: string}}}`), false},
 		{"benchmark", string(testcase.Medium().Schema), true},
 	}
 	for _, tt := range tests {
@@ -127,11 +134,8 @@ func TestAcceptedAlike(t *testing.T) {
 // decoded again.
 func differencesOfText(t *testing.T, in *api.CustomResourceDefinition) []analysis.Finding {
 	t.Helper()
-	all, err := newSelection()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newCheck(all, schema.KEP)
+	c := newCheck(defaultSelection(), schema.KEP)
+	var err error
 	if c.d, err = of(in); err != nil {
 		t.Fatal(err)
 	}

@@ -29,13 +29,18 @@ type selection struct {
 	conventions bool
 }
 
-// newSelection applies configurations in order.
-func newSelection(configs ...Config) (*selection, error) {
+// defaultSelection returns the rules that are on by default. None of them is a convention.
+func defaultSelection() *selection {
 	s := &selection{on: map[string]bool{}, severity: map[string]analysis.Severity{}}
-	rules := table()
-	for _, r := range rules {
+	for _, r := range table() {
 		s.on[r.ID] = !r.Off
 	}
+	return s
+}
+
+// newSelection applies configurations in order.
+func newSelection(configs ...Config) (*selection, error) {
+	s, rules := defaultSelection(), table()
 	isGroup := func(id string) bool { return id == All || slices.Contains(Profiles(), id) }
 	setGroups := func(ids []string, on bool) {
 		for _, id := range ids {

@@ -17,14 +17,11 @@ import (
 // belong to the rules semantics-*, and their locations refer to the CRD as v1. CEL rules
 // mean the same in both semantics and are not checked.
 func Differences(ctx context.Context, definition *api.CustomResourceDefinition) ([]analysis.Finding, error) {
-	all, err := newSelection()
-	if err != nil {
-		return nil, err
-	}
-	c := newCheck(all, schema.KEP)
+	c := newCheck(defaultSelection(), schema.KEP)
 	c.d = decoded(definition)
 	errs := verdicts{}
 	if !c.d.acceptedAlike() {
+		var err error
 		if c.d, err = of(definition); err != nil {
 			return nil, err
 		}

@@ -17,7 +17,7 @@ func (c *check) empty(n *node) {
 		len(s.PatternProperties) > 0 || s.AdditionalProperties != nil || s.XEmbeddedResource {
 		return
 	}
-	if n.kind != fieldNode || n.name != "metadata" {
+	if n.name != "metadata" {
 		if n.isMarker() {
 			return
 		}
@@ -81,7 +81,7 @@ func (n *node) isAlternative() bool {
 // impliedMetadata reports fields in the metadata of an embedded resource that repeat what
 // is implied.
 func (c *check) impliedMetadata(n *node) {
-	if n.inOperator || n.kind != fieldNode || n.name != "metadata" || n.up.kind == rootNode || !n.up.core.IsResource() {
+	if n.inOperator || n.name != "metadata" || n.up.kind == rootNode || !n.up.core.IsResource() {
 		return
 	}
 	implied := schema.ObjectMeta()
@@ -112,5 +112,5 @@ func repeats(s *api.JSONSchemaProps, implied *schema.Structural) bool {
 			s.MaxProperties != nil || s.MinProperties != nil ||
 			s.Maximum != nil || s.Minimum != nil || s.MultipleOf != nil
 	})
-	return !restricts && (implied.Type == "" || s.Type.Single() == implied.Type)
+	return !restricts && s.Type.Single() == implied.Type
 }

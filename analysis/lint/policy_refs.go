@@ -168,9 +168,6 @@ func (l *policyLinter) paramObject(p *policyObject, at *place, policy *policyObj
 		return
 	}
 	if e.namespaced && ref.Namespace == "" {
-		if policy.matches == nil {
-			l.quietly(policy)
-		}
 		for _, m := range policy.matches.endpoints {
 			if !m.namespaced {
 				p.warn(policyParam, at, fmt.Sprintf("%s is namespaced, paramRef has no namespace, and the policy matches %s, which are cluster-scoped: it fails for them",

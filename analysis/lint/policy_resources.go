@@ -337,14 +337,13 @@ func (t *resourceTable) foreignGroups(p *policyObject, at *place, r *v1.RuleWith
 			continue
 		}
 		// A misspelled group is likely if another one has all the resources.
-		meant := nearest.Name(g, func(yield func(string) bool) {
-			for _, e := range t.endpoints {
-				if slices.ContainsFunc(r.Resources, func(v string) bool { return !strings.HasPrefix(v, "*") && matchesResource(v, e) }) && !yield(e.Group) {
-					return
-				}
+		var groups []string
+		for _, e := range t.endpoints {
+			if slices.ContainsFunc(r.Resources, func(v string) bool { return !strings.HasPrefix(v, "*") && matchesResource(v, e) }) {
+				groups = append(groups, e.Group)
 			}
-		})
-		if meant != "" {
+		}
+		if meant := nearest.Name(g, slices.Values(groups)); meant != "" {
 			p.warn(policyMatch, at.child("apiGroups").index(i), fmt.Sprintf("%s is not a group of Kubernetes, and no CRD in the input has it", g), nearest.DidYouMean(meant))
 			continue
 		}
@@ -414,14 +413,13 @@ func (t *resourceTable) noResource(r *v1.RuleWithOperations, resource string) st
 	if len(others) == 1 {
 		return fmt.Sprintf("%s has no resource %s: it belongs to %s", strings.Join(groups, ", "), resource, groupName(others[0]))
 	}
-	meant := nearest.Name(resource, func(yield func(string) bool) {
-		for _, e := range t.endpoints {
-			if inGroups(e) && !yield(e.name()) {
-				return
-			}
+	var names []string
+	for _, e := range t.endpoints {
+		if inGroups(e) {
+			names = append(names, e.name())
 		}
-	})
-	return fmt.Sprintf("%s has no resource %s", strings.Join(groups, ", "), resource) + nearest.DidYouMean(meant)
+	}
+	return fmt.Sprintf("%s has no resource %s", strings.Join(groups, ", "), resource) + nearest.DidYouMean(nearest.Name(resource, slices.Values(names)))
 }
 
 func groupName(g string) string {

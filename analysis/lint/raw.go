@@ -3,7 +3,6 @@ package lint
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -138,14 +137,13 @@ func (u *unknowns) member(obj map[string]any, name string, t reflect.Type, at *p
 	case hint != "":
 		n.detail = []string{hint}
 	default:
-		free := func(yield func(string) bool) {
-			for _, f := range slices.Sorted(maps.Keys(fields)) {
-				if _, taken := obj[f]; !taken && !yield(f) {
-					return
-				}
+		var free []string
+		for _, f := range sortedNames(fields) {
+			if _, taken := obj[f]; !taken {
+				free = append(free, f)
 			}
 		}
-		if meant := nearest.Name(name, free); meant != "" {
+		if meant := nearest.Name(name, slices.Values(free)); meant != "" {
 			n.detail = []string{"did you mean " + meant + "?"}
 		}
 	}

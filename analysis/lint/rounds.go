@@ -43,13 +43,9 @@ func (c *check) laterRounds(ctx context.Context, errs field.ErrorList, r *record
 		if !c.removeErrors(copied, d, errs) {
 			break
 		}
-		raw, err := json.Marshal(copied)
-		if err != nil {
-			break
-		}
-		if d, err = read(raw, c.sem); err != nil {
-			break
-		}
+		// What is left of a CRD that could be decoded can be decoded, too.
+		raw, _ := json.Marshal(copied)
+		d, _ = read(raw, c.sem)
 		next := recorder{RuleChecker: c.ruleChecker}
 		errs = d.validate(ctx, next.options(c.sem))
 		for _, e := range errs {
@@ -219,11 +215,7 @@ func (c *check) readAround(raw []byte) *definition {
 	}
 	original, copied := d.tree, deepCopy(d.tree).(map[string]any)
 	var misfits, blocking []*misfit
-	for err != nil {
-		m, ok := err.(*misfit)
-		if !ok {
-			m = &misfit{root(), err.Error()}
-		}
+	for m, ok := err.(*misfit); ok; m, ok = err.(*misfit) {
 		misfits = append(misfits, m)
 		last := len(misfits) > maxMisfits || !isRemovable(m.at) || !remove(copied, m.at)
 		if last || !isIndependent(m.at) {
@@ -232,10 +224,7 @@ func (c *check) readAround(raw []byte) *definition {
 		if last {
 			break
 		}
-		next, marshalErr := json.Marshal(copied)
-		if marshalErr != nil {
-			return nil
-		}
+		next, _ := json.Marshal(copied) // it was JSON
 		d, err = read(next, c.sem)
 	}
 	for _, m := range misfits {

@@ -182,14 +182,11 @@ func Lookup(id string) (Rule, error) {
 			return r, nil
 		}
 	}
-	meant := nearest.Name(id, func(yield func(string) bool) {
-		for _, r := range rules {
-			if !yield(r.ID) {
-				return
-			}
-		}
-	})
-	if meant != "" {
+	var ids []string
+	for _, r := range rules {
+		ids = append(ids, r.ID)
+	}
+	if meant := nearest.Name(id, slices.Values(ids)); meant != "" {
 		return Rule{}, fmt.Errorf("unknown rule %q: did you mean %s?", id, meant)
 	}
 	return Rule{}, fmt.Errorf("unknown rule %q", id)

@@ -143,18 +143,15 @@ func (c *check) structure(s *schemaSite, seen map[string]bool, different *disagr
 	}
 }
 
-// fieldPath returns a place as a path of field errors.
+// fieldPath returns the place of a schema as a path of field errors.
 func fieldPath(at *place) *field.Path {
 	var path *field.Path
 	for _, s := range at.steps() {
-		switch s.form {
-		case member:
-			path = path.Child(s.token)
-		case key:
-			path = path.Key(s.token)
-		case index:
+		if s.form == index {
 			i, _ := strconv.Atoi(s.token)
 			path = path.Index(i)
+		} else {
+			path = path.Child(s.token)
 		}
 	}
 	return path

@@ -74,7 +74,8 @@ func (l knownLibrary) object(t reflect.Type) *knownType {
 
 // fields adds the fields of a Go type to an object type.
 func (l knownLibrary) fields(k *knownType, t reflect.Type) {
-	for f := range fieldsOf(t) {
+	for i := range t.NumField() {
+		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case name == "-":
@@ -84,17 +85,6 @@ func (l knownLibrary) fields(k *knownType, t reflect.Type) {
 			k.fields[name] = knownField{jsonType(f.Type), l.object(f.Type)}
 			if !strings.Contains(options, "omit") {
 				k.required = append(k.required, name)
-			}
-		}
-	}
-}
-
-// fieldsOf returns the exported fields of a struct.
-func fieldsOf(t reflect.Type) func(yield func(reflect.StructField) bool) {
-	return func(yield func(reflect.StructField) bool) {
-		for i := range t.NumField() {
-			if f := t.Field(i); f.IsExported() && !yield(f) {
-				return
 			}
 		}
 	}
@@ -124,8 +114,6 @@ func jsonType(t reflect.Type) string {
 		return "string"
 	case reflect.Bool:
 		return "boolean"
-	case reflect.Float32, reflect.Float64:
-		return "number"
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8,
 		reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return "integer"
@@ -166,7 +154,7 @@ func (k *knownType) describes(s *api.JSONSchemaProps) bool {
 		return false
 	}
 	for _, name := range k.required {
-		if _, ok := s.Properties[name]; !ok && !k.partial {
+		if _, ok := s.Properties[name]; !ok {
 			return false
 		}
 	}
@@ -212,10 +200,10 @@ func (n *node) leftAlone() bool {
 	if n.up.known != nil {
 		_, isField = n.up.known.fields[n.name]
 	}
-	if n.inKnown = n.up.inKnown || n.kind == fieldNode && isField; n.inKnown {
+	if n.inKnown = n.up.inKnown || isField; n.inKnown {
 		return true
 	}
-	if own := n.kind == fieldNode && n.up.kind == rootNode && (n.name == "spec" || n.name == "status"); !own {
+	if own := n.up.kind == rootNode && (n.name == "spec" || n.name == "status"); !own {
 		n.known = wellKnown(n.s)
 	}
 	return false

@@ -65,6 +65,22 @@ func TestConventionsOfKnownTypes(t *testing.T) {
 		return `{type: object, properties: {spec: {type: object, properties: {a: ` + field + `}}}}`
 	}
 	const a = ".properties[spec].properties[a]"
+	// A probe has ten fields. The command is a list without a list type, which is reported if the rest
+	// is not recognized as a probe.
+	const command = "warning " + a + ".properties[exec].properties[command].x-kubernetes-list-type"
+	probe := func(fields ...string) string {
+		return within(`{type: object, properties: {exec: {type: object, properties: {command: {type: array, items: {type: string}}}}, ` + strings.Join(fields, ", ") + `}}`)
+	}
+	const seconds = "initialDelaySeconds: {type: integer}, timeoutSeconds: {type: integer}, periodSeconds: {type: integer}"
+	const thresholds = "successThreshold: {type: integer}, failureThreshold: {type: integer}, terminationGracePeriodSeconds: {type: integer}"
+	const sockets = "grpc: {type: object, required: [port], properties: {port: {type: integer}, service: {type: string}}}, tcpSocket: {type: object, x-kubernetes-preserve-unknown-fields: true}"
+	const get = "httpGet: {x-kubernetes-preserve-unknown-fields: true}"
+	headers := func(port, items string) string {
+		return within(`{type: object, properties: {path: {type: string}, host: {type: string}, scheme: {type: string}, port: ` + port + `, httpHeaders: {type: array, items: ` + items + `}}}`)
+	}
+	const header = `{type: object, properties: {name: {type: string}, value: {type: string}}}`
+	const list = "warning " + a + ".properties[httpHeaders].x-kubernetes-list-type"
+	const mount = "mountPath: {type: string}, readOnly: {type: boolean}, subPath: {type: string}, subPathExpr: {type: string}, mountPropagation: {type: string}"
 	for _, c := range []struct {
 		name, schema string
 		want         []string
@@ -91,6 +107,43 @@ func TestConventionsOfKnownTypes(t *testing.T) {
 			[]string{"warning " + a + ".properties[spec].properties[prune].type"}},
 		{"an own enum in a known type", within(`{type: object, properties: {key: {type: string, enum: [a]}, name: {type: string}, optional: {type: boolean}}}`),
 			[]string{"warning " + a + ".properties[key].enum[0]"}},
+		{"a probe", probe(seconds, thresholds, sockets, get), nil},
+		{"a probe with an own field", probe(seconds, thresholds, sockets, get, "force: {type: boolean}"), []string{"warning " + a + ".properties[force].type"}},
+		{"most of a probe with an own field", probe(seconds, thresholds, sockets, "force: {type: boolean}"), []string{command, "warning " + a + ".properties[force].type"}},
+		{"more than half of a probe", probe(seconds, "successThreshold: {type: integer}, failureThreshold: {type: integer}"), nil},
+		{"half of a probe", probe(seconds, "successThreshold: {type: integer}"), []string{command}},
+		{"a probe with a number as text", probe(seconds, sockets, "successThreshold: {type: string}"), []string{command}},
+		{"a probe with another field below", probe(seconds, thresholds, "grpc: {type: object, properties: {port: {type: integer}, secure: {type: string}}}"), []string{command}},
+		{"one field of a known type", within(`{type: object, properties: {command: {type: array, items: {type: string}}}}`), []string{"warning " + a + ".properties[command].x-kubernetes-list-type"}},
+		{"a request", headers("{x-kubernetes-int-or-string: true}", header), nil},
+		{"a request to a port as text", headers("{type: string}", header), nil},
+		{"a request to a port of any type", headers("{x-kubernetes-preserve-unknown-fields: true}", header), nil},
+		{"a request to a port with a number alone", headers("{type: integer}", header), []string{list}},
+		{"a request with other headers", headers("{type: string}", `{type: object, properties: {name: {type: string}, text: {type: string}}}`), []string{list}},
+		{"a request with headers of several types", headers("{type: string}", `[{type: string}]`), nil},
+		{"a request with headers that are strings", headers("{type: string}", `{type: string}`), nil},
+		{"a request to a port of another type", headers("{type: boolean}", header), []string{list, "warning " + a + ".properties[port].type"}},
+		{"capabilities", within(`{type: object, properties: {add: {type: array, items: {type: string}}, drop: {type: array, items: {type: string}}}}`), nil},
+		{"capabilities with one text for several", within(`{type: object, properties: {add: {type: string}, drop: {type: array, items: {type: string}}}}`), []string{"warning " + a + ".properties[drop].x-kubernetes-list-type"}},
+		{"a client configuration with another type for bytes", within(`{type: object, properties: {url: {type: string}, caBundle: {type: boolean}}}`), []string{"warning " + a + ".properties[caBundle].type"}},
+		{"a condition with another type for its time", within(`{type: object, properties: {type: {type: string}, status: {type: string}, reason: {type: string}, message: {type: string}, lastTransitionTime: {type: boolean}}}`),
+			[]string{"warning " + a + ".properties[lastTransitionTime].type"}},
+		{"a volume", within(`{type: object, properties: {name: {type: string}, optional: {type: boolean}, items: {type: array, items: {type: object, required: [key, path], properties: {key: {type: string}, path: {type: string}, mode: {type: integer}}}}}}`), nil},
+		{"a volume with text for a boolean", within(`{type: object, properties: {name: {type: string}, optional: {type: string}, items: {type: array, items: {type: object, required: [key, path], properties: {key: {type: string}, path: {type: string}, mode: {type: integer}}}}}}`),
+			[]string{"warning " + a + ".properties[items].x-kubernetes-list-type"}},
+		{"a selector with another type for a map", within(`{type: object, properties: {matchLabels: {type: string}, matchExpressions: {type: array, items: {type: object, properties: {key: {type: string}, operator: {type: string}}}}}}`),
+			[]string{"warning " + a + ".properties[matchExpressions].x-kubernetes-list-type"}},
+		{"a mount", within(`{type: object, properties: {name: {type: string}, ` + mount + `}}`), nil},
+		{"a mount of something without a name", within(`{type: object, properties: {` + mount + `}}`), []string{"warning " + a + ".properties[readOnly].type"}},
+		{"an own type with the names of metadata", within(`{type: object, properties: {name: {type: string}, namespace: {type: string}, finalizers: {type: array, items: {type: string}}}}`),
+			[]string{"warning " + a + ".properties[finalizers].x-kubernetes-list-type"}},
+		{"a template with a part of the metadata", within(`{type: object, properties: {metadata: {type: object, properties: {finalizers: {type: array, items: {type: string}}}}, spec: ` + embedded(t, "pods", "spec") + `}}`), nil},
+		{"a selector with any labels", within(`{type: object, properties: {matchLabels: {type: object, additionalProperties: true}, matchExpressions: {type: array, items: {type: object, properties: {key: {type: string}, operator: {type: string}}}}}}`), nil},
+		{"a known type with the name spec", within(`{type: object, properties: {spec: {type: object, properties: {key: {type: string}, name: {type: string}, optional: {type: boolean}}}, status: {type: object, properties: {key: {type: string}, name: {type: string}, optional: {type: boolean}}}}}`), nil},
+		{"the status of the resource", `{type: object, properties: {status: {type: object, properties: {key: {type: string}, name: {type: string}, optional: {type: boolean}}}}}`,
+			[]string{"warning .properties[status].properties[optional].type", "warning spec.versions[0].subresources.status"}},
+		{"a known type beside the spec", `{type: object, properties: {ref: {type: object, properties: {key: {type: string}, name: {type: string}, optional: {type: boolean}}}}}`, nil},
+		{"a secret with text for bytes", within(`{type: object, properties: {apiVersion: {type: string}, kind: {type: string}, immutable: {type: boolean}, type: {type: string}, data: {type: object, additionalProperties: {type: string}}, stringData: {type: object, additionalProperties: {type: string}}}}`), nil},
 		{"the spec of the resource", `{type: object, properties: {spec: {type: object, properties: {key: {type: string}, name: {type: string}, optional: {type: boolean}}}}}`,
 			[]string{"warning .properties[spec].properties[optional].type"}},
 	} {
