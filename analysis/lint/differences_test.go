@@ -96,11 +96,17 @@ func TestDifferences(t *testing.T) {
 
 // TestPublished covers the rule about publication, which is disabled by default.
 func TestPublished(t *testing.T) {
-	text := v1(`{type: object, properties: {a: {type: string, pattern: ^a}, p: {x-kubernetes-int-or-string: true}}}`)
+	text := v1(`{type: object, properties: {a: {type: string, pattern: ^a}, b: {type: string}, p: {x-kubernetes-int-or-string: true}, q: {type: string}}}`)
 	t.Run("S-10", func(t *testing.T) {
 		fs := lintAll(t, schema.KEP, only("semantics-published"), text)[0]
 		expect(t, fs, "info ")
-		says(t, fs[0], "pattern (not part of OpenAPI v2 in kep semantics)")
+		says(t, fs[0], "pattern (not part of OpenAPI v2 in kep semantics), x-kubernetes-int-or-string (expanded as in the design documents)")
+		fs = lintAll(t, schema.KEP, only("semantics-published"), v1(`{type: object, properties: {a: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}, b: {type: string, anyOf: [{pattern: a}]}}}`))[0]
+		expect(t, fs, "info ")
+		if want := "the published OpenAPI differs between the semantics: x-kubernetes-embedded-resource (expanded in kep semantics only)"; fs[0].Message != want {
+			t.Errorf("got %s", fs[0].Message)
+		}
+		expect(t, lintAll(t, schema.KEP, only("semantics-published"), v1(`{type: object, properties: {a: {type: string}}}`))[0])
 		for _, f := range lintAll(t, schema.KEP, lint.Config{}, text)[0] {
 			if f.Rule == "semantics-published" {
 				t.Error("the rule is on although nobody asked for it")

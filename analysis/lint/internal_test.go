@@ -53,6 +53,7 @@ func TestFollow(t *testing.T) {
 		{"spec.l[1].a.b", "/spec/l/1/a/b", "spec.l[1].a.b"},
 		{"spec.l[x].a.b", "/spec/l/x/a/b", "spec.l[x].a.b"},
 		{"spec.l[7].n", "/spec/l/7/n", "spec.l[7].n"},
+		{"spec.l[-1].n", "/spec/l/-1/n", "spec.l[-1].n"},
 		{"spec.none[a/b].c[3]", "/spec/none/a~1b/c/3", "spec.none[a/b].c[3]"},
 		{"", "", ""},
 		// Malformed paths are parsed as far as possible.

@@ -221,11 +221,18 @@ spec: {policyName: m, paramRef: {name: limits, namespace: default}}`
 			validation("(oldObject == null || oldObject.spec.replicas == 1 || variables.old == 1) && (null != oldObject ? oldObject.spec.paused : true) && (!has(oldObject.spec) || oldObject.spec.paused) && (request.operation != 'UPDATE' || oldObject.spec.paused) && oldObject.?spec.paused.orValue(true)")), nil, nil},
 		{"policy-type", "oldObject of other requests", policy(`{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}`, validation("object.spec.selector == oldObject.spec.selector")), nil, nil},
 		{"policy-type", "oldObject of other rules", policy(deployments+`, {apiGroups: ["*"], apiVersions: [v1], operations: [DELETE], resources: ["*"]}`, validation("oldObject.spec.paused")), nil, nil},
+		{"policy-type", "null in either request", policy(`{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, DELETE], resources: [deployments]}`, validation("object.spec.replicas == oldObject.spec.replicas")), nil, nil},
+		{"policy-type", "a test of a field that one kind does not have", policy(deployments, validation("!has(object.spec.replica)")), []string{"warning spec.validations[0].expression"}, []string{`did you mean "replicas"?`}},
+		{"policy-type", "a test of a parameter, and no kinds", policy(rule("apps", "v1", "nothing"), "  paramKind: {apiVersion: v1, kind: ConfigMap}\n"+validation("!has(params.dat)")), nil, nil},
+		{"policy-type", "guarded by the first condition", policy(workloads, "  matchConditions: [{name: a, expression: request.resource.resource != 'daemonsets'}, {name: b, expression: request.operation == 'CREATE'}]\n"+validation("object.spec.replicas < 5")), nil, nil},
 		{"policy-type", "reported as invalid", policy(deployments, validation("object.spec.replicas < 1 && request.naem == ''")), nil, nil},
 
 		{"policy-type-status", "guarded", policy(`{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments, daemonsets]}`,
 			validation("!has(object.spec.replicas) || object.spec.replicas < 5")), []string{"info spec.validations[0].expression"}, []string{"for apps/v1 DaemonSet: undefined field 'replicas'"}},
 		{"policy-type-status", "right", valid, nil, nil},
+		{"policy-type-status", "of a mutation", fmt.Sprintf(mutating, "Object{spec: Object.spec{replica: 1}}", "[]"), nil, nil},
+		{"policy-type-status", "what the status does not have", policy(deployments, "  matchConditions: [{name: a, expression: object.a == 1}]\n  variables: [{name: v, expression: object.b}]\n"+validation("variables.v == 1 && !has(object.spec.replica)")),
+			[]string{"info spec.validations[0].expression"}, []string{"undefined field 'replica'"}},
 
 		{"policy-param", "no such kind", policy(deployments, "  paramKind: {apiVersion: v1, kind: ConfigMaps}\n"+fine), []string{"warning spec.paramKind.kind"}, []string{`did you mean "ConfigMap"?`}},
 		{"policy-param", "no such version", policy(deployments, "  paramKind: {apiVersion: example.com/v3, kind: Shirt}\n"+fine) + "\n---\n" + shirts, []string{"warning spec.paramKind.apiVersion"}, []string{"Shirt.example.com has no version v3", "there are v1, v2"}},
@@ -294,6 +301,81 @@ spec: {policyName: m, paramRef: {name: limits, namespace: default}}`
 		})
 	}
 	all.compare(t, "policy-rules.txt")
+}
+
+// TestPolicyOptions lints with less than what the command has: without types, schemas, or checks.
+func TestPolicyOptions(t *testing.T) {
+	lintWith := func(o lint.PolicyOptions, texts ...string) (lines []string) {
+		t.Helper()
+		var raws [][]byte
+		for _, text := range texts {
+			raws = append(raws, toJSON(t, text))
+		}
+		found, err := lint.Policies(t.Context(), raws, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range slices.Concat(found...) {
+			lines = append(lines, fmt.Sprintf("%s %s %s: %s", f.Severity, f.Rule, f.Path, f.Message))
+		}
+		return lines
+	}
+	check := func(context.Context, []byte) []analysis.Finding {
+		return []analysis.Finding{{Severity: analysis.Error, Path: "spec", Pointer: "/spec", Message: "wrong"}}
+	}
+	types := only("policy-type", "policy-type-status")
+	misspelled := validation("object.spec.replcas < 5 && !has(object.spec.replica)")
+	const unbound = "info policy-binding metadata.name: no binding in the input binds the policy: without one, it has no effect"
+	for _, c := range []struct {
+		name string
+		o    lint.PolicyOptions
+		text string
+		want []string
+	}{
+		{"no types", lint.PolicyOptions{}, policy(rule("apps", "v1", "deployments"), misspelled), []string{unbound}},
+		{"no schemas", lint.PolicyOptions{Types: typecheck.New(), Configs: []lint.Config{types}}, policy(rule("apps", "v1", "deployments"), misspelled), nil},
+		{"no schemas of all kinds", lint.PolicyOptions{Types: typecheck.New(), Configs: []lint.Config{types}}, policy(rule("apps", "v1", "*"), misspelled), nil},
+		{"a check", lint.PolicyOptions{Check: check, Configs: []lint.Config{only("invalid-policy")}}, policy(rule("apps", "v1", "deployments"), misspelled), []string{"error invalid-policy spec: wrong"}},
+		{"another severity", lint.PolicyOptions{Check: check, Configs: []lint.Config{{Disable: []string{lint.All}, Enable: []string{"invalid-policy"}, Severity: map[string]analysis.Severity{"invalid-policy": "info"}}}},
+			policy(rule("apps", "v1", "deployments"), misspelled), []string{"info invalid-policy spec: wrong"}},
+		{"a check of another rule", lint.PolicyOptions{Check: check, Configs: []lint.Config{only("policy-type")}}, policy(rule("apps", "v1", "deployments"), misspelled), nil},
+		{"no version", lint.PolicyOptions{Check: check, Configs: []lint.Config{only("invalid-policy")}}, "kind: ValidatingAdmissionPolicy", []string{"error invalid-policy spec: wrong"}},
+		{"no metadata", lint.PolicyOptions{Check: check, Configs: []lint.Config{{}}}, "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: []", []string{"error invalid-policy spec: wrong"}},
+		{"no name", lint.PolicyOptions{}, "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy", nil},
+		{"no object", lint.PolicyOptions{Check: check}, "[]", []string{"error invalid-policy spec: wrong"}},
+		{"a webhook without conditions", lint.PolicyOptions{Types: typecheck.New()}, "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: w}\nwebhooks: [{name: w, rules: [" + rule("apps", "v1", "deployments") + "]}]", nil},
+		{"webhooks that are none", lint.PolicyOptions{}, "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: w}\nwebhooks: 7", nil},
+		{"a binding that is none", lint.PolicyOptions{}, "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: w}\nspec: 7", nil},
+	} {
+		if got := lintWith(c.o, c.text); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got\n  %s\nwant\n  %s", c.name, strings.Join(got, "\n  "), strings.Join(c.want, "\n  "))
+		}
+	}
+	// Objects that are not in the input may exist.
+	bound := []string{policy(rule("apps", "v1", "deployments"), "  paramKind: {apiVersion: v1, kind: ConfigMap}\n"+validation("true")), `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: b}
+spec: {policyName: p, validationActions: [Deny], paramRef: {name: limits, namespace: default, parameterNotFoundAction: Deny}}`}
+	if got := lintWith(lint.PolicyOptions{Incomplete: true}, bound...); got != nil {
+		t.Errorf("an incomplete input: got %q", got)
+	}
+	want := []string{"info policy-param spec.paramRef.name: there is no ConfigMap default/limits in the input"}
+	if got := lintWith(lint.PolicyOptions{}, bound...); !slices.Equal(got, want) {
+		t.Errorf("a complete input: got %q", got)
+	}
+	for meta, want := range map[metav1.TypeMeta]bool{
+		{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicy"}:            true,
+		{APIVersion: "admissionregistration.k8s.io/v1beta1", Kind: "MutatingAdmissionPolicyBinding"}:  true,
+		{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingWebhookConfiguration"}:         true,
+		{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicyBindingList"}: false,
+		{APIVersion: "admissionregistration.k8s.io", Kind: "ValidatingAdmissionPolicy"}:               false,
+		{APIVersion: "example.com/v1", Kind: "ValidatingAdmissionPolicy"}:                             false,
+	} {
+		if got := lint.IsPolicy(meta); got != want {
+			t.Errorf("%v: got %t", meta, got)
+		}
+	}
 }
 
 // TestPolicyBounds checks that a policy with many expressions that matches everything is checked within

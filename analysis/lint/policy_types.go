@@ -305,7 +305,7 @@ func (c *typeCheck) report(rule string, severity analysis.Severity, failures []*
 				detail = append(detail, fmt.Sprintf("and %d more", len(f.positions)-most))
 				break
 			}
-			if p.line > 0 && p.line <= len(lines) {
+			if p.line > 0 {
 				detail = append(detail, fmt.Sprintf("line %d, column %d of the expression: %s", p.line, p.column, excerpt(lines[p.line-1], p.column)))
 			}
 		}

@@ -220,6 +220,9 @@ func TestWithoutRuleChecker(t *testing.T) {
 		}
 		return n
 	}
+	if got, want := count(lint.Options{Rules: cel.Checker{}, Release: 30}), count(lint.Options{Rules: cel.Checker{}}); !maps.Equal(got, want) {
+		t.Errorf("got %v for a release without its RuleChecker, want %v", got, want)
+	}
 	with, without := count(lint.Options{Rules: cel.Checker{}}), count(lint.Options{})
 	if with["cel-rule"] != 1 {
 		t.Errorf("got %v with a RuleChecker", with)

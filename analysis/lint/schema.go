@@ -43,9 +43,6 @@ func (c *check) pattern(n *node) {
 		return
 	}
 	complain := func(text string, at *place) {
-		if text == "" {
-			return
-		}
 		if _, err := syntax.Parse(text, syntax.Perl); err != nil {
 			c.add(invalidPattern, at, note{severity: analysis.Warning, detail: lacks(text)},
 				"must be a valid regular expression, but isn't: ", err.Error())

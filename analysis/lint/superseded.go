@@ -40,15 +40,10 @@ const preserveKeyword = "x-kubernetes-preserve-unknown-fields"
 // superseded reports spellings of earlier drafts.
 func (c *check) superseded() {
 	// The spellings are the same in both semantics, but their effect is not.
-	errs, err := crd.Superseded(c.d.raw, schema.KEP)
-	if err != nil {
-		return
-	}
+	errs, _ := crd.Superseded(c.d.raw, schema.KEP) // it is JSON
 	n := note{severity: analysis.Error}
-	if len(errs) > 0 {
-		if rejected, err := crd.Superseded(c.d.raw, c.sem); err == nil && len(rejected) == 0 {
-			n = note{severity: analysis.Warning, detail: []string{"kube-apiserver drops it as an unknown field"}}
-		}
+	if rejected, _ := crd.Superseded(c.d.raw, c.sem); len(rejected) == 0 {
+		n = note{severity: analysis.Warning, detail: []string{"kube-apiserver drops it as an unknown field"}}
 	}
 	for _, e := range errs {
 		at := root().follow(c.d.tree, e.Field)

@@ -223,9 +223,7 @@ func coreOf(s *schema.Structural, path schema.SchemaPath) *schema.Structural {
 		case "items":
 			s = s.Items
 		case "additionalProperties":
-			if s.AdditionalProperties == nil {
-				return nil
-			}
+			// Below logical operators there is no such step.
 			s = s.AdditionalProperties.Structural
 		}
 	}

@@ -123,7 +123,7 @@ func (l *loss) object(at *place, from, to schema.Cursor) bool {
 		}
 		l.value(below, field, stored)
 	}
-	if ap := s.AdditionalProperties; ap != nil && (ap.Bool || ap.Structural != nil) {
+	if ap := s.AdditionalProperties; ap != nil && ap.Bool {
 		below := at.child("additionalProperties")
 		if !maps {
 			l.warn(conversionLoss, below,

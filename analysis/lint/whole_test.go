@@ -10,6 +10,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lint"
+	"espalier.dev/api"
 	"espalier.dev/api/codec"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/yamledit"
@@ -141,6 +142,14 @@ spec:
 		{"keys", list, `l: {type: array, items: {type: object, properties: {a: {type: string}}}}, m: {type: object, properties: {x: {type: string}}}`, "",
 			[]string{"warning .properties[m].additionalProperties"}},
 		{"keys of preserved values", `m: {type: object, additionalProperties: true}`, `m: {type: object, additionalProperties: {type: object, x-kubernetes-preserve-unknown-fields: true}}`, "", nil},
+		{"no keys", `m: {type: object, additionalProperties: false}`, `m: {type: object, properties: {x: {type: string}}}`, "", nil},
+		{"values of any type", `m: {type: object, additionalProperties: true}`, `m: {type: object, properties: {x: {type: string}}}`, "", []string{"warning .properties[m].additionalProperties"}},
+		{"a string", `m: {type: string}`, `m: {type: object, properties: {x: {type: string}}}`, "", nil},
+		{"items of an object", `m: {type: object, properties: {a: {type: string}}, items: {type: object, properties: {b: {type: string}}}}`, `m: {type: object, properties: {a: {type: string}}}`, "", nil},
+		{"untyped items", `m: {x-kubernetes-preserve-unknown-fields: true, items: {type: object, properties: {b: {type: string}}}}`, `m: {x-kubernetes-preserve-unknown-fields: true, items: {type: object, properties: {c: {type: string}}}}`, "",
+			[]string{"warning .properties[m].items.properties[b]"}},
+		{"an embedded resource with its fields", `e: {type: object, x-kubernetes-embedded-resource: true, properties: {kind: {type: string}, spec: {type: string}}}`, `e: {type: object, properties: {spec: {type: string}}}`, "",
+			[]string{"warning .properties[e]", "warning .properties[e]", "warning .properties[e].properties[kind]"}},
 		{"metadata", `metadata: {type: object, properties: {name: {type: string}}}, ` + a, a, "", nil},
 		{"embedded", `e: {type: object, x-kubernetes-embedded-resource: true, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`,
 			`e: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}, kind: {type: string}}}`, "", []string{"warning .properties[e]", "warning .properties[e]"}},
@@ -174,6 +183,15 @@ func TestDuplicateKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, found[0], "warning .properties[a]", "warning .properties[a].type")
+	// The total length of the paths is limited.
+	name := strings.Repeat("n", 1<<20)
+	text = strings.Replace(text, `"a":{`, `"`+name+`":{"type":"string","type":"string","title":"a","title":"a","format":"a","format":"a","pattern":"a","pattern":"a"},"a":{`, 1)
+	if found, err = lint.Run(context.Background(), [][]byte{[]byte(text)}, lint.Options{Configs: []lint.Config{only("duplicate-key")}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(found[0]); n != 2 {
+		t.Errorf("got %d findings with long paths", n)
+	}
 }
 
 func TestCollisions(t *testing.T) {
@@ -213,6 +231,35 @@ func TestSize(t *testing.T) {
 	expect(t, lintAll(t, schema.KEP, only("size-apply", "size-storage"), sized(250_000))[0])
 	expect(t, lintAll(t, schema.KEP, only("size-apply", "size-storage"), sized(263_000))[0], "warning ")
 	expect(t, lintAll(t, schema.KEP, only("size-apply", "size-storage"), sized(1_573_000))[0], "warning ", "warning ")
+	// The limits are exact. kubectl apply stores a line break, too.
+	fill := func(limit, others int) int {
+		return limit - others - len(toJSON(t, sized(0))) - 1
+	}
+	annotated := func(n int) string {
+		return strings.Replace(sized(n), "metadata: {", "metadata: {annotations: {ab: cde, kubectl.kubernetes.io/last-applied-configuration: x}, ", 1)
+	}
+	added := len(toJSON(t, annotated(0))) - len(toJSON(t, sized(0)))
+	const name = len("kubectl.kubernetes.io/last-applied-configuration")
+	for _, c := range []struct {
+		text string
+		want []string
+	}{
+		{sized(fill(256<<10, name)), nil},
+		{sized(fill(256<<10, name) + 1), []string{"size-apply"}},
+		{annotated(fill(256<<10, name+len("abcde")+added)), nil},
+		{annotated(fill(256<<10, name+len("abcde")+added) + 1), []string{"size-apply"}},
+		{sized(fill(3<<19, 0)), []string{"size-apply"}},
+		{sized(fill(3<<19, 0) + 1), []string{"size-apply", "size-storage"}},
+	} {
+		var got []string
+		for _, f := range lintAll(t, schema.KEP, only("size-apply", "size-storage"), c.text)[0] {
+			got = append(got, f.Rule)
+		}
+		if slices.Sort(got); !slices.Equal(got, c.want) {
+			t.Errorf("%d bytes: got %q, want %q", len(c.text), got, c.want)
+		}
+	}
+	says(t, lintAll(t, schema.KEP, only("size-storage"), sized(fill(3<<19, 0)+1))[0][0], "the CRD has 1572865 bytes as JSON, and etcd accepts at most 1572864")
 	// JSON escapes < to six bytes.
 	escaped := strings.Replace(sized(60_000), "xxxx", strings.Repeat("<", 40_000), 1)
 	expect(t, lintAll(t, schema.KEP, only("size-apply"), escaped)[0], "warning ")
@@ -550,6 +597,14 @@ func TestWarnings(t *testing.T) {
 	}
 	if got := warnings(0); got != nil {
 		t.Errorf("got %q", got)
+	}
+	broken, err := codec.Decode(toJSON(t, v1(`{type: object, properties: {f: {type: string, default: a}}}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken.Spec.Versions[0].Schema.OpenAPIV3Schema.Default = &api.JSON{Raw: []byte("{")}
+	if fs, err := lint.Differences(t.Context(), broken); err == nil || fs != nil || lint.Warnings(t.Context(), broken) != nil {
+		t.Errorf("a default that is not JSON: got %v, error %v", fs, err)
 	}
 	one := site + ".properties[f0].readOnly: readOnly has a meaning in kep semantics only; kube-apiserver drops it"
 	if got := warnings(5); len(got) != 5 || got[0] != one {
