@@ -38,6 +38,9 @@ type Allocator struct {
 	families []corev1.IPFamily
 	ips      map[corev1.IPFamily]addresses
 	ports    utilnet.PortRange
+	// Random returns a number between 0 and n-1 for the choice of something with a name. Nil means a
+	// random one.
+	Random func(name string, n uint64) uint64
 }
 
 // addresses are the usable addresses of a range: without the first one, and without the last
@@ -179,7 +182,7 @@ func Free(svc, old *corev1.Service, stored iter.Seq[*corev1.Service]) bool {
 func (a *Allocator) takeIP(t *taken, family corev1.IPFamily, ip string) (string, error) {
 	r := a.ips[family]
 	if ip == "" {
-		i, err := pick(r.size, 16, 256, func(i uint64) bool { return t.ips[r.at(i)] })
+		i, err := a.pick("ip", r.size, 16, 256, func(i uint64) bool { return t.ips[r.at(i)] })
 		if err != nil {
 			return "", err
 		}
@@ -218,7 +221,7 @@ func (r addresses) at(i uint64) netip.Addr {
 // takePort takes a port, or any free one if it is 0.
 func (a *Allocator) takePort(t *taken, port int32) (int32, error) {
 	if port == 0 {
-		i, err := pick(uint64(a.ports.Size), 32, 128, func(i uint64) bool { return t.ports[int32(a.ports.Base)+int32(i)] })
+		i, err := a.pick("port", uint64(a.ports.Size), 32, 128, func(i uint64) bool { return t.ports[int32(a.ports.Base)+int32(i)] })
 		if err != nil {
 			return 0, err
 		}
@@ -234,10 +237,10 @@ func (a *Allocator) takePort(t *taken, port int32) (int32, error) {
 	return port, nil
 }
 
-// pick returns the index of a free value, at random. The first values of a range (a fraction of
+// pick returns the index of a free value of a kind, at random. The first values of a range (a fraction of
 // it, at least 16, at most limit) are the last choice, so that they are likely to be free for
 // clients that ask for them.
-func pick(size, fraction, limit uint64, used func(uint64) bool) (uint64, error) {
+func (a *Allocator) pick(of string, size, fraction, limit uint64, used func(uint64) bool) (uint64, error) {
 	low := uint64(0)
 	if size > 16 {
 		low = min(max(16, size/fraction), limit)
@@ -248,6 +251,9 @@ func pick(size, fraction, limit uint64, used func(uint64) bool) (uint64, error) 
 			continue
 		}
 		start := rand.Uint64N(n)
+		if a.Random != nil {
+			start = a.Random(of, n)
+		}
 		for i := range n {
 			if v := band[0] + (start+i)%n; !used(v) {
 				return v, nil

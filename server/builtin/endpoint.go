@@ -66,8 +66,8 @@ func (h *Handler) newEndpoint(r *kinds.Resource) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	main := &strategy{ObjectTyper: types.Scheme, NameGenerator: nameGenerator(&e.rules), resource: r,
-		rules: &e.rules, write: &e.rules.Main, tracked: h.tracked}
+	main := &strategy{ObjectTyper: types.Scheme, NameGenerator: nameGenerator(&e.rules, r, h.config.IDs), resource: r,
+		rules: &e.rules, write: &e.rules.Main, ids: h.config.IDs, tracked: h.tracked}
 	e.store = &registry.Store{
 		NewFunc:                   e.newObject,
 		NewListFunc:               newList,

@@ -24,6 +24,7 @@ import (
 	"espalier.dev/kinds"
 	"espalier.dev/kinds/services"
 	"espalier.dev/policies"
+	"espalier.dev/server/ids"
 	serverrest "espalier.dev/server/rest"
 	"espalier.dev/server/served"
 )
@@ -43,6 +44,8 @@ type Config struct {
 	Guard func(runtimeschema.GroupResource, rest.StandardStorage) rest.StandardStorage
 	// Codecs encode errors.
 	Codecs serializer.CodecFactory
+	// IDs makes the names and UIDs of new objects. Nil means random ones.
+	IDs *ids.Source
 	// Services allocates what services need.
 	Services *services.Allocator
 	// InNamespace returns the condition of a transaction that creates objects in a namespace.

@@ -49,7 +49,7 @@ func (w *writes) served(o kinds.OfflineWrite) *answer {
 	if !ok {
 		w.Fatalf("%s has no subresource %s", r.Plural, o.Subresource)
 	}
-	s := &strategy{ObjectTyper: w.scheme.Scheme, NameGenerator: nameGenerator(&rules), resource: r, rules: &rules, write: &write}
+	s := &strategy{ObjectTyper: w.scheme.Scheme, NameGenerator: nameGenerator(&rules, r, nil), resource: r, rules: &rules, write: &write}
 	a := &answer{}
 	ctx := apirequest.WithNamespace(context.Background(), o.Namespace)
 	ctx = warning.WithWarningRecorder(ctx, a)

@@ -81,8 +81,8 @@ func (h *Handler) createTogether(ctx context.Context, objects []defaults.Object)
 				return nil, err
 			}
 			created := obj.DeepCopyObject().(defaults.Object)
-			e.store.CreateStrategy.PrepareForCreate(apirequest.WithNamespace(ctx, namespace), created)
 			rest.FillObjectMetaSystemFields(created)
+			e.store.CreateStrategy.PrepareForCreate(apirequest.WithNamespace(ctx, namespace), created)
 			if values[e.prefix.Key(namespace, obj.GetName())], err = runtime.Encode(e.codec, created); err != nil {
 				return nil, fmt.Errorf("%T %s: %w", obj, obj.GetName(), err)
 			}

@@ -19,6 +19,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/kinds"
 	"espalier.dev/kinds/kind"
+	"espalier.dev/server/ids"
 )
 
 // strategy implements the strategies of the generic store with the rules of a kind.
@@ -28,6 +29,7 @@ type strategy struct {
 	resource *kinds.Resource
 	rules    *kind.Rules
 	write    *kind.Write
+	ids      *ids.Source
 	// tracked returns an error if the fields of an object of a kind would take too long to
 	// track. It is nil if they are not tracked.
 	tracked func(runtimeschema.GroupVersionKind, runtime.Object) error
@@ -42,11 +44,11 @@ var (
 )
 
 // nameGenerator returns what completes the generateName of new objects.
-func nameGenerator(rules *kind.Rules) names.NameGenerator {
+func nameGenerator(rules *kind.Rules, r *kinds.Resource, source *ids.Source) names.NameGenerator {
 	if rules.KeepsPrefix {
 		return prefixGenerator{}
 	}
-	return names.SimpleNameGenerator
+	return source.Names(r.GroupResource())
 }
 
 // prefixGenerator generates names that are equal to their prefix.
@@ -57,6 +59,9 @@ func (prefixGenerator) GenerateName(base string) string { return base }
 func (s *strategy) NamespaceScoped() bool { return s.resource.Namespaced }
 
 func (s *strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	if s.ids != nil {
+		s.ids.SetUID(s.resource.GroupResource(), obj.(kind.Object))
+	}
 	s.prepare(obj, nil)
 	if by, ok := apirequest.UserFrom(ctx); ok && s.rules.Requester != nil {
 		s.rules.Requester(obj.(kind.Object), by)

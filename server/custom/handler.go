@@ -36,6 +36,7 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/schema"
 	"espalier.dev/server/fence"
+	"espalier.dev/server/ids"
 	serverrest "espalier.dev/server/rest"
 	"espalier.dev/server/served"
 	"espalier.dev/server/webhooks"
@@ -80,6 +81,8 @@ type Config struct {
 	// Admission returns the admission plugins, which use the handler.
 	Admission  func() admission.Interface
 	Authorizer authorizer.UnconditionalAuthorizer
+	// IDs makes the names and UIDs of new objects. Nil means random ones.
+	IDs *ids.Source
 	// Scheme has the types of responses that are not resources, such as Status.
 	Scheme *runtime.Scheme
 	// Webhooks connects to conversion webhooks. The default finds services by DNS.

@@ -171,7 +171,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 	if d.Storage() == nil {
 		return nil, fmt.Errorf("%s has no storage version", d.Name())
 	}
-	strategy, err := newStrategy(v, kind, typer{s.handler.scheme})
+	strategy, err := newStrategy(v, kind, typer{s.handler.scheme}, s.handler.config.IDs)
 	if err != nil {
 		return nil, err
 	}

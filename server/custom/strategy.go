@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"espalier.dev/crd"
+	"espalier.dev/server/ids"
 )
 
 // strategy implements the strategies of the generic store with a Kind.
@@ -24,6 +26,7 @@ type strategy struct {
 	names.NameGenerator
 	version *crd.Version
 	kind    Kind
+	ids     *ids.Source
 	fields  []selectableField
 }
 
@@ -34,8 +37,8 @@ var (
 	_ rest.ResetFieldsStrategy = &strategy{}
 )
 
-func newStrategy(v *crd.Version, kind Kind, typer runtime.ObjectTyper) (*strategy, error) {
-	s := &strategy{ObjectTyper: typer, NameGenerator: names.SimpleNameGenerator, version: v, kind: kind}
+func newStrategy(v *crd.Version, kind Kind, typer runtime.ObjectTyper, source *ids.Source) (*strategy, error) {
+	s := &strategy{ObjectTyper: typer, NameGenerator: source.Names(v.Definition().GroupResource()), version: v, kind: kind, ids: source}
 	for _, f := range v.Spec().SelectableFields {
 		p := jsonpath.New("selectableField")
 		p.AllowMissingKeys(true)
@@ -50,6 +53,9 @@ func newStrategy(v *crd.Version, kind Kind, typer runtime.ObjectTyper) (*strateg
 func (s *strategy) NamespaceScoped() bool { return s.version.Definition().Namespaced() }
 
 func (s *strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	if meta, ok := obj.(metav1.Object); ok {
+		s.ids.SetUID(s.version.Definition().GroupResource(), meta)
+	}
 	outcomeOf(ctx).prepare = s.kind.Prepare(ctx, obj, nil)
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"espalier.dev/server/ids"
 	"espalier.dev/server/quota"
 )
 
@@ -42,6 +43,8 @@ type Config struct {
 	Version *version.Version
 	// Quota is for resource quotas.
 	Quota quota.Config
+	// IDs makes names. Nil means random ones.
+	IDs *ids.Source
 	// Dynamic returns the plugin of a name whose configurations are stored objects.
 	Dynamic func(name string, configuration []byte) (admission.Interface, error)
 }
@@ -68,7 +71,7 @@ func All() []Plugin {
 		{"NamespaceExists", true, reading(newExists)},
 		{"LimitPodHardAntiAffinityTopology", true, plain(newAntiAffinity)},
 		{"LimitRanger", false, reading(newLimitRanger)},
-		{"ServiceAccount", false, reading(newServiceAccount)},
+		{"ServiceAccount", false, func(c Config) (admission.Interface, error) { return newServiceAccount(c.Objects, c.IDs), nil }},
 		{"NodeRestriction", true, nil},
 		{"TaintNodesByCondition", false, plain(newNodeTaint)},
 		{"AlwaysPullImages", true, plain(newPull)},

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/names"
 
 	podrules "espalier.dev/kinds/pods"
+	"espalier.dev/server/ids"
 	"espalier.dev/server/tokens"
 )
 
@@ -39,6 +40,8 @@ var serviceAccounts = schema.GroupResource{Resource: "serviceaccounts"}
 type serviceAccount struct {
 	*admission.Handler
 	objects Lister
+	// volumes makes the names of volumes.
+	volumes names.NameGenerator
 }
 
 var (
@@ -46,8 +49,9 @@ var (
 	_ admission.ValidationInterface = &serviceAccount{}
 )
 
-func newServiceAccount(objects Lister) *serviceAccount {
-	return &serviceAccount{admission.NewHandler(admission.Create, admission.Update), objects}
+func newServiceAccount(objects Lister, source *ids.Source) *serviceAccount {
+	return &serviceAccount{admission.NewHandler(admission.Create, admission.Update), objects,
+		source.Names(schema.GroupResource{Resource: "volumes"})}
 }
 
 // podOf returns the pod of a request, or nil if the plugin does not handle it.
@@ -73,7 +77,7 @@ func (p *serviceAccount) Admit(ctx context.Context, a admission.Attributes, o ad
 			return err
 		}
 		if automounts(account, pod) {
-			mountToken(pod)
+			mountToken(pod, p.volumes)
 		}
 		if len(pod.Spec.ImagePullSecrets) == 0 {
 			pod.Spec.ImagePullSecrets = slices.Clone(account.ImagePullSecrets)
@@ -140,13 +144,13 @@ func automounts(account *corev1.ServiceAccount, pod *corev1.Pod) bool {
 }
 
 // mountToken mounts the volume with the token in all containers that have nothing at its path.
-func mountToken(pod *corev1.Pod) {
+func mountToken(pod *corev1.Pod, volumes names.NameGenerator) {
 	i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return strings.HasPrefix(v.Name, tokenVolume) })
 	name := ""
 	if i >= 0 {
 		name = pod.Spec.Volumes[i].Name
 	} else {
-		name = names.SimpleNameGenerator.GenerateName(tokenVolume)
+		name = volumes.GenerateName(tokenVolume)
 	}
 	mounted := false
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
