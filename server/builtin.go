@@ -59,6 +59,7 @@ func newKubernetes(f *foundation, defs *definitions.Definitions, a *services.All
 			Authorizer: f.authorizer, Rules: f.authorizer,
 			Authenticator: f.config.Authentication.Authenticator, Audiences: f.config.Authentication.APIAudiences,
 		}).Storages(),
+		IDs:                 f.ids,
 		Services:            a,
 		Tokens:              f.authentication.Requests(),
 		EventTTL:            f.options.EventTTL,
@@ -165,6 +166,7 @@ func newBootstrap(f *foundation, h *builtin.Handler, config *bootstrap.Config) c
 			complete = true
 			ready()
 		}
+		restore := h.NewRestorer(config)
 		tick := time.NewTicker(restoreInterval)
 		defer tick.Stop()
 		for {
@@ -173,7 +175,7 @@ func newBootstrap(f *foundation, h *builtin.Handler, config *bootstrap.Config) c
 			case <-ctx.Done():
 				return nil
 			}
-			if err := h.Restore(ctx, config); err != nil && ctx.Err() == nil {
+			if err := restore(ctx); err != nil && ctx.Err() == nil {
 				klog.ErrorS(err, "Failed to create the first objects again")
 			}
 		}

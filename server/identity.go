@@ -60,6 +60,7 @@ func pkiConfig(o *Options) pki.Config {
 		CACertFile: o.CACertFile,
 		CAKeyFile:  o.CAKeyFile,
 
+		LongLived:     o.Bubble,
 		UnsafeNoFsync: o.Ephemeral,
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"espalier.dev/server/compliance"
 	"espalier.dev/server/custom"
 	"espalier.dev/server/definitions"
+	"espalier.dev/server/ids"
 	"espalier.dev/server/objects"
 	"espalier.dev/server/plugins"
 	"espalier.dev/server/publish"
@@ -57,6 +58,8 @@ type foundation struct {
 	// scheme has the types of the server's own responses, codecs encodes them.
 	scheme *runtime.Scheme
 	codecs serializer.CodecFactory
+	// ids makes the names and UIDs of new objects. Nil means random ones.
+	ids *ids.Source
 }
 
 // paths returns the paths of discovery, OpenAPI and resources, and the prefixes of further ones.
@@ -84,6 +87,9 @@ func mounted(path string) bool {
 
 // install builds the parts that serve resources, before the server runs.
 func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definitions.Definitions, error) {
+	if f.options.Seed != nil {
+		f.ids = ids.New(*f.options.Seed)
+	}
 	// Two functions close cycles, and are called when the server runs: the handlers call the
 	// admission plugins, some of which use the handlers; and a handler serves the CRDs of the
 	// Definitions, which use its storage.
@@ -97,6 +103,9 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 	allocator, err := services.NewAllocator(f.options.ServiceClusterIPRange, f.options.ServiceNodePortRange)
 	if err != nil {
 		return nil, err
+	}
+	if f.ids != nil {
+		allocator.Random = f.ids.Uint64N
 	}
 	kubernetes := newKubernetes(f, defs, allocator, admit)
 	virtual, err := newVirtual(scanner, defs)
@@ -202,7 +211,11 @@ func newNetwork(o *Options, stored webhooks.Lister) (*webhooks.Network, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--service-resolver: %w", err)
 	}
-	return webhooks.NewNetwork(&webhooks.Services{Objects: stored, URLs: urls}), nil
+	n := webhooks.NewNetwork(&webhooks.Services{Objects: stored, URLs: urls})
+	if o.Bubble {
+		n.Reject(errBubbleWebhook)
+	}
+	return n, nil
 }
 
 // newVirtual returns the virtual resources. There are none if stored objects are not checked.
@@ -238,6 +251,7 @@ func newCustom(f *foundation, defs *definitions.Definitions, virtual []*custom.V
 		Webhooks:            f.network,
 		Serves:              serves,
 		NotFound:            http.NotFoundHandler(),
+		IDs:                 f.ids,
 		Scheme:              f.scheme,
 		RequestTimeout:      f.config.RequestTimeout,
 		MinWatch:            time.Duration(f.config.MinRequestTimeout) * time.Second,
@@ -254,6 +268,7 @@ func newPlugins(f *foundation, defs *definitions.Definitions, kubernetes *builti
 		Resource:        resourceOf(defs),
 		Version:         f.config.EffectiveVersion.EmulationVersion(),
 		Quota:           quotas.Config(f.options.runs(controllerQuota)),
+		IDs:             f.ids,
 		Dynamic: dynamicadmission.New(dynamicadmission.Config{
 			Store: f.db.store, Authorizer: f.authorizer, Guard: f.network.Guard, Services: f.network.Services(),
 			Kinds: kubernetes, Storage: resources.Storage, Catalog: defs.Catalog, Definition: defs.Resource().Definition,

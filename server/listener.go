@@ -14,12 +14,18 @@ import (
 // listener is the server's port. It tracks its connections.
 type listener struct {
 	net.Listener
+	// dial connects to the listener if that is not possible over the network, and is nil otherwise.
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 }
 
 // listen opens the server's port.
 func listen(ctx context.Context, o *Options) (*listener, error) {
+	if o.Bubble {
+		return listenInBubble(o), nil
+	}
 	address := net.JoinHostPort(o.BindAddress, strconv.Itoa(o.SecurePort))
 	config := net.ListenConfig{KeepAlive: keepAlive}
 	l, err := config.Listen(ctx, "tcp", address)
@@ -72,14 +78,18 @@ func (c *conn) Close() error {
 func (l *listener) close() { _ = l.Listener.Close() }
 
 // hangUp closes all connections after all requests are answered. Otherwise an HTTP/2 server
-// sends GOAWAY and then waits a second for every client.
-func (s *Server) hangUp() {
+// sends GOAWAY and then waits a second for every client. ended is closed when the server does not
+// serve anymore.
+func (s *Server) hangUp(ended <-chan struct{}) {
 	select {
 	case <-s.drained:
-	case <-s.done:
+	case <-ended:
 		return
 	}
-	time.Sleep(hangUpDelay)
+	select {
+	case <-time.After(hangUpDelay):
+	case <-ended:
+	}
 	s.listener.mu.Lock()
 	defer s.listener.mu.Unlock()
 	for c := range s.listener.conns {

@@ -83,6 +83,14 @@ type Options struct {
 	// the warnings of kube-apiserver and no others.
 	Warnings func(context.Context, *api.CustomResourceDefinition) []string
 
+	// Bubble is for tests in a bubble of testing/synctest: clients of [Server.ClientConfig] connect
+	// in memory, and no goroutine waits for something outside of the bubble.
+	Bubble bool
+
+	// Seed, if not nil, makes the names and UIDs of new objects, and the addresses and ports of services,
+	// repeatable, for tests.
+	Seed *uint64
+
 	// Faults are injected into requests. Nil means that there are none.
 	Faults *faults.Set
 
@@ -255,6 +263,7 @@ func (o *Options) Validate() error {
 		bad("--data-dir must not be empty")
 	}
 	o.validateStorage(bad)
+	o.validateBubble(bad)
 	for _, u := range o.Etcd.URLs {
 		if !strings.HasPrefix(u, "http://") && !strings.HasPrefix(u, "https://") && !strings.HasPrefix(u, "unix://") {
 			bad("--etcd-servers %q is not a URL: it must begin with http://, https:// or unix://", u)

@@ -176,6 +176,9 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	c.SkipOpenAPIInstallation = true
 	// Package publish provides discovery and OpenAPI.
 	c.EnableDiscovery = false
+	if o.Bubble {
+		removeLogCheck(c)
+	}
 
 	if c.SecureServing, err = secureServing(o, s.identity, s.listener); err != nil {
 		return nil, err
@@ -197,6 +200,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		return nil, err
 	}
 	c.LoopbackClientConfig = loopbackConfig(s.identity, s.url, uuid.NewString())
+	c.LoopbackClientConfig.Dial = s.listener.dial
 	network, err := newNetwork(o, stored)
 	if err != nil {
 		return nil, err
@@ -251,12 +255,14 @@ func (s *Server) run(start context.Context) error {
 		context.AfterFunc(ctx, s.options.Faults.Close)
 	}
 	prepared := s.api.PrepareRun()
+	ended := make(chan struct{})
 	go func() {
 		defer close(s.done)
 		defer s.unlock()
 		defer s.listener.close()
 		defer s.db.close()
 		defer s.background.Wait()
+		defer close(ended)
 		err := prepared.RunWithContext(ctx)
 		// The generic server may have failed: stop the rest, too.
 		stop(err)
@@ -277,7 +283,7 @@ func (s *Server) run(start context.Context) error {
 
 	s.background.Go(func() { s.identity.renew(ctx, s.writeKubeconfig) })
 	if s.options.Ephemeral {
-		go s.hangUp()
+		s.background.Go(func() { s.hangUp(ended) })
 	}
 
 	commit := s.stageKubeconfig()
@@ -296,6 +302,9 @@ func (s *Server) run(start context.Context) error {
 // stageKubeconfig prepares the kubeconfig in the background, because the disk may be slow. The
 // returned function waits for it, and makes the file visible if the server is ready.
 func (s *Server) stageKubeconfig() (commit func(ready bool) error) {
+	if s.options.Bubble {
+		return func(bool) error { return nil } // no other program can connect
+	}
 	if s.options.TLSCertFile != "" {
 		// The certificate may still change.
 		return func(ready bool) error {
@@ -337,6 +346,7 @@ func (s *Server) awaitReady(start, run context.Context) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(s.identity.CurrentCABundleContent())
 	transport := &http.Transport{
+		DialContext: s.listener.dial,
 		TLSClientConfig: &tls.Config{RootCAs: roots,
 			ServerName: genericapiserver.LoopbackClientServerNameOverride, MinVersion: tls.VersionTLS12},
 	}
@@ -420,6 +430,9 @@ func (l certificateListener) Enqueue() {
 }
 
 func (s *Server) writeKubeconfig(b *pki.Bundle) error {
+	if s.options.Bubble {
+		return nil
+	}
 	k, err := kubeconfig(s.options, b, s.url)
 	if err != nil {
 		return err
@@ -448,8 +461,14 @@ func (s *Server) Faults() *faults.Set { return s.options.Faults }
 // URL returns the server's address.
 func (s *Server) URL() string { return s.url }
 
-// Kubeconfig returns the path of the administrator's kubeconfig.
-func (s *Server) Kubeconfig() string { return s.options.kubeconfigPath() }
+// Kubeconfig returns the path of the administrator's kubeconfig. It is empty with
+// [Options.Bubble]: no other program can connect.
+func (s *Server) Kubeconfig() string {
+	if s.options.Bubble {
+		return ""
+	}
+	return s.options.kubeconfigPath()
+}
 
 // ClientConfig returns a client configuration for the administrator.
 func (s *Server) ClientConfig() (*rest.Config, error) {
@@ -473,6 +492,7 @@ func (s *Server) clientConfig(client pki.Pair) (*rest.Config, error) {
 	}
 	return &rest.Config{
 		Host: k.Server,
+		Dial: s.listener.dial,
 		TLSClientConfig: rest.TLSClientConfig{
 			CAData:     k.CA,
 			ServerName: k.ServerName,

@@ -3,7 +3,9 @@ package builtin
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -64,16 +66,6 @@ func (h *Handler) endpointOf(obj kind.Object) (*endpoint, error) {
 // and makes the endpoints of the server and the given roles and bindings current. Other servers
 // may do so at the same time. Everything that is stored must be in memory.
 func (h *Handler) Bootstrap(ctx context.Context, c *bootstrap.Config, roles []defaults.Object) error {
-	return h.bootstrap(ctx, c, roles, true)
-}
-
-// Restore creates the objects that exist on every server, if they are missing. It changes none
-// that exists: several servers would overwrite the endpoints of each other again and again.
-func (h *Handler) Restore(ctx context.Context, c *bootstrap.Config) error {
-	return h.bootstrap(ctx, c, nil, false)
-}
-
-func (h *Handler) bootstrap(ctx context.Context, c *bootstrap.Config, roles []defaults.Object, update bool) error {
 	group, within := errgroup.WithContext(ctx)
 	group.Go(func() error { return h.reconcileAll(within, roles, false) })
 	group.Go(func() error {
@@ -83,7 +75,7 @@ func (h *Handler) bootstrap(ctx context.Context, c *bootstrap.Config, roles []de
 		objects := c.Objects()
 		endpoints := c.Endpoints()
 		group.Go(func() error { return h.ensureAll(within, objects, false) })
-		group.Go(func() error { return h.ensureAll(within, endpoints, update) })
+		group.Go(func() error { return h.ensureAll(within, endpoints, true) })
 		return h.reconcileAll(within, roles, true)
 	})
 	if err := group.Wait(); err != nil || len(roles) == 0 {
@@ -91,6 +83,43 @@ func (h *Handler) bootstrap(ctx context.Context, c *bootstrap.Config, roles []de
 	}
 	_, err := h.objects.Sync(ctx) // roles and bindings count from now on
 	return err
+}
+
+// NewRestorer returns a function that creates the objects that exist on every server, if they are
+// missing. It changes none that exists: several servers would overwrite the endpoints of each other
+// again and again. It is called often, and costs little if nothing was deleted or changed since the
+// last call. Calls must not be concurrent.
+func (h *Handler) NewRestorer(c *bootstrap.Config) func(context.Context) error {
+	namespaces, others := bootstrap.Namespaces(), slices.Concat(c.Objects(), c.Endpoints())
+	// seen has the revisions of the objects that are as they should be.
+	seen := map[kind.Object]int64{}
+	restore := func(ctx context.Context, objects []kind.Object) error {
+		var changed []kind.Object
+		revisions := map[kind.Object]int64{}
+		for _, obj := range objects {
+			e, err := h.endpointOf(obj)
+			if err != nil {
+				return err
+			}
+			if entry := h.objects.Get(e.prefix.Key(obj.GetNamespace(), obj.GetName())); entry != nil {
+				revisions[obj] = entry.Revision
+			}
+			if revisions[obj] == 0 || revisions[obj] != seen[obj] {
+				changed = append(changed, obj.DeepCopyObject().(kind.Object))
+			}
+		}
+		if err := h.ensureAll(ctx, changed, false); err != nil {
+			return err
+		}
+		maps.Copy(seen, revisions)
+		return nil
+	}
+	return func(ctx context.Context) error {
+		if err := restore(ctx, namespaces); err != nil {
+			return err
+		}
+		return restore(ctx, others)
+	}
 }
 
 // EnsureNamespace creates a namespace, unless it exists.

@@ -61,6 +61,9 @@ type Config struct {
 	// CACertFile and CAKeyFile are the files of a CA that servers share. It is neither created
 	// nor renewed. If they are empty, the directory has the CA.
 	CACertFile, CAKeyFile string
+	// LongLived makes certificates valid as long as the CA, instead of a year, for tests in which years
+	// may pass.
+	LongLived bool
 	// UnsafeNoFsync does not wait for the disk. For tests only.
 	UnsafeNoFsync bool
 	// Now returns the current time; nil means time.Now.
@@ -183,15 +186,15 @@ func (c Config) leaf(name string, ca *signer, now time.Time, template *x509.Cert
 	if err != nil {
 		return nil, err
 	}
-	limitAge(template, ca, now)
+	c.limitAge(template, ca, now)
 	return c.sign(name, template, key, ca)
 }
 
 // limitAge limits the validity of a certificate to that of its CA.
-func limitAge(template *x509.Certificate, ca *signer, now time.Time) {
+func (c Config) limitAge(template *x509.Certificate, ca *signer, now time.Time) {
 	template.NotBefore = now.Add(-backdate)
 	template.NotAfter = now.Add(leafAge)
-	if template.NotAfter.After(ca.cert.NotAfter) {
+	if c.LongLived || template.NotAfter.After(ca.cert.NotAfter) {
 		template.NotAfter = ca.cert.NotAfter
 	}
 }
@@ -211,7 +214,7 @@ func NewClient(c Config, user string, groups ...string) (Pair, error) {
 		return Pair{}, err
 	}
 	template := clientTemplate(user, groups...)
-	limitAge(template, ca, c.now())
+	c.limitAge(template, ca, c.now())
 	s, err := issue(template, key, ca)
 	if err != nil {
 		return Pair{}, fmt.Errorf("create the certificate of user %q: %w", user, err)

@@ -436,3 +436,30 @@ func TestSharedCA(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestLongLived makes certificates that are valid as long as their CA.
+func TestLongLived(t *testing.T) {
+	t.Parallel()
+	c := Config{Dir: t.TempDir(), Hosts: []string{"localhost"}, LongLived: true}
+	b, err := Ensure(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := NewClient(c, "somebody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := func(p Pair) time.Time {
+		block, _ := pem.Decode(p.Cert)
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cert.NotAfter
+	}
+	for _, p := range []Pair{b.Serving, b.Admin, client} {
+		if !ends(p).Equal(ends(b.CA)) {
+			t.Errorf("it ends at %v, and its CA at %v", ends(p), ends(b.CA))
+		}
+	}
+}

@@ -16,6 +16,8 @@ import (
 // goroutines of its own; those of its connections end with [Network.Close].
 type Network struct {
 	services webhook.ServiceResolver
+	// rejection is the error of all connections, or nil.
+	rejection error
 
 	mu   sync.Mutex
 	open map[net.Conn]struct{} // nil after Close
@@ -25,6 +27,9 @@ type Network struct {
 func NewNetwork(services webhook.ServiceResolver) *Network {
 	return &Network{services: services, open: map[net.Conn]struct{}{}}
 }
+
+// Reject makes all connections fail with an error. It must be called before there are any.
+func (n *Network) Reject(err error) { n.rejection = err }
 
 // Services returns what finds the addresses of services.
 func (n *Network) Services() webhook.ServiceResolver { return n.services }
@@ -70,6 +75,9 @@ func (n *Network) Guard(r webhook.AuthenticationInfoResolver) webhook.Authentica
 var errClosed = errors.New("the server is shutting down")
 
 func (n *Network) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if n.rejection != nil {
+		return nil, n.rejection
+	}
 	d := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
 	raw, err := d.DialContext(ctx, network, address)
 	if err != nil {
