@@ -224,7 +224,7 @@ func (e *Environment) AddUser(user User, base *rest.Config) (*AuthenticatedUser,
 	}
 	if base != nil {
 		merged := rest.CopyConfig(base)
-		merged.Host, merged.TLSClientConfig = config.Host, config.TLSClientConfig
+		merged.Host, merged.TLSClientConfig, merged.Dial = config.Host, config.TLSClientConfig, config.Dial
 		config = merged
 	}
 	return &AuthenticatedUser{config: config}, nil

@@ -33,6 +33,9 @@
 // [Server.Inject] makes requests fail, and [Chaos] does so at random: docs/faults.md describes it.
 // [Server.History] returns who has changed which objects when: docs/history.md describes it.
 //
+// In a bubble of testing/synctest, the server follows the clock of the bubble, so that a day passes in
+// seconds: docs/clock.md describes it.
+//
 // The server has the schema semantics of kube-apiserver, unless [WithSemantics] chooses
 // others.
 package espaliertest
@@ -120,19 +123,29 @@ func WithoutControllers() Option {
 	}
 }
 
+// WithSeed makes the names and UIDs of new objects, and the addresses and ports of services,
+// repeatable. The seed decides the nth UID of an object with a name, and the nth name for a
+// generateName, so the order of requests for other objects does not matter.
+func WithSeed(seed uint64) Option {
+	return func(c *settings) { c.options.Seed = &seed }
+}
+
 // Start starts a server that stops when the test ends. If the test has failed, what has changed is
 // written into its artifact directory: docs/history.md describes it.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
+	checkBubble(t)
 	s, err := run(t.Context(), t.TempDir(), opts)
 	if err != nil {
 		t.Fatalf("start a server: %v", err)
 	}
 	t.Cleanup(func() {
 		defer func() {
+			linger(beforeStop)
 			if err := s.Stop(); err != nil {
 				t.Errorf("stop the server: %v", err)
 			}
+			linger(afterStop)
 		}()
 		if t.Failed() || panics() {
 			s.writeTimeline(t)
@@ -164,6 +177,7 @@ func run(ctx context.Context, dir string, opts []Option) (*Server, error) {
 	c.options.Semantics = schema.Kubernetes
 	c.options.Warnings = lint.Warnings
 	c.options.Faults = new(faults.Set)
+	c.options.Bubble = inBubble()
 	for _, o := range opts {
 		o(&c)
 	}
@@ -216,8 +230,15 @@ func unlimited(config *rest.Config) *rest.Config {
 func (s *Server) Config() *rest.Config { return rest.CopyConfig(s.config) }
 
 // Kubeconfig returns the path of the administrator's kubeconfig, for programs such as
-// kubectl.
-func (s *Server) Kubeconfig() string { return s.server.Kubeconfig() }
+// kubectl. It panics if the server runs in a bubble of testing/synctest: no other program can connect.
+func (s *Server) Kubeconfig() string {
+	path := s.server.Kubeconfig()
+	if path == "" {
+		panic("espaliertest: a server in a bubble of testing/synctest has no kubeconfig, because no other program can connect to it: " +
+			"use Config in the bubble, or start the server outside of it")
+	}
+	return path
+}
 
 // URL returns the server's address.
 func (s *Server) URL() string { return s.server.URL() }

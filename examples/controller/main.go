@@ -46,18 +46,24 @@ func run(namespace string) error {
 // leader election, which gives up the lease on stop so that another manager can take over at
 // once.
 func newManager(config *rest.Config, options ctrl.Options) (ctrl.Manager, error) {
+	retry := time.Second
+	options.LeaderElection = true
+	options.LeaderElectionID = leaseName
+	options.LeaderElectionReleaseOnCancel = true
+	options.RetryPeriod = &retry
+	return newSingleManager(config, options)
+}
+
+// newSingleManager returns a manager with the controller for Websites, without leader election unless
+// the options have it.
+func newSingleManager(config *rest.Config, options ctrl.Options) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, addToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("add types to the scheme: %w", err)
 		}
 	}
-	retry := time.Second
 	options.Scheme = scheme
-	options.LeaderElection = true
-	options.LeaderElectionID = leaseName
-	options.LeaderElectionReleaseOnCancel = true
-	options.RetryPeriod = &retry
 	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return nil, fmt.Errorf("make a manager: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,9 @@ const (
 	// directory is the ConfigMap with an entry for each Website of the namespace. It outlives
 	// them, so it has no owner, and entries are removed by a finalizer.
 	directory = "websites"
+	// resync is the time after which a Website is reconciled again if nothing has changed: somebody may
+	// have changed the directory, which the controller does not watch.
+	resync = 24 * time.Hour
 	// ready is the type of the condition that reports whether all pods serve the page.
 	ready = "Ready"
 )
@@ -75,7 +79,10 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, fmt.Errorf("apply an owned object: %w", err)
 		}
 	}
-	return ctrl.Result{}, r.report(ctx, site, deployment)
+	if err := r.report(ctx, site, deployment); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: resync}, nil
 }
 
 // owned returns the objects of a Website, to be applied. The garbage collector deletes them with
