@@ -15,11 +15,12 @@ import (
 
 // client sends requests to a server.
 type client struct {
-	server *rig.Server
-	http   *http.Client
+	// url returns the address of the server, which changes when it is restarted.
+	url  func() string
+	http *http.Client
 }
 
-func newClient(s *rig.Server) *client { return &client{server: s, http: s.HTTPClient()} }
+func newClient(s *rig.Server) *client { return &client{url: s.URL, http: s.HTTPClient()} }
 
 // answer is a response. The body is a Status if the code is not 2xx.
 type answer struct {
@@ -68,7 +69,7 @@ func (c *client) open(ctx context.Context, method, path, media string, body any)
 			return nil, err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.server.URL()+path, bytes.NewReader(data))
+	req, err := http.NewRequestWithContext(ctx, method, c.url()+path, bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,9 @@
 // change. Afterwards the history of the requests is checked for linearizability, and each
 // watch against the revisions that etcd has recorded.
 //
+// TestInMemory does the same with a server in this process that keeps its objects in memory: the truth
+// is its own history.
+//
 // Other tests check that memory stays bounded under slow or numerous clients, and that
 // failures are reported in a way that says what to do.
 //

@@ -21,8 +21,9 @@ import (
 // site is one server on an etcd cluster, with the CRD and the object a/x.
 type site struct {
 	*client
-	t    testing.TB
-	etcd *rig.Etcd
+	t      testing.TB
+	etcd   *rig.Etcd
+	server *rig.Server
 }
 
 func newSite(t testing.TB, members int, quota int64, args ...string) *site {
@@ -30,7 +31,7 @@ func newSite(t testing.TB, members int, quota int64, args ...string) *site {
 	dir := shortDir(t)
 	etcd := rig.StartEtcd(t, dir, members, quota)
 	server := rig.StartServer(t, binary, filepath.Join(dir, "server"), rig.URLs(etcd.Links(t)), nil, args...)
-	s := &site{newClient(server), t, etcd}
+	s := &site{newClient(server), t, etcd, server}
 	s.must(t, http.MethodPost, crdPath, definition("v1", ""))
 	s.must(t, http.MethodPost, collection("v1", "a/"), object("v1", "a/x", "red", "1"))
 	return s

@@ -193,7 +193,7 @@ func TestMemoryLimit(t *testing.T) {
 	etcd := rig.StartEtcd(t, dir, 1, 8<<30)
 	const limit = 1800 * mb
 	server := rig.StartServer(t, binary, filepath.Join(dir, "server"), rig.URLs(etcd.Links(t)), []string{fmt.Sprint("GOMEMLIMIT=", limit)}, "--profiling")
-	s := &site{newClient(server), t, etcd}
+	s := &site{newClient(server), t, etcd, server}
 	s.must(t, http.MethodPost, crdPath, definition("v1", ""))
 	const size = 256 << 10
 	for n := range 1024 * mb / size {

@@ -109,8 +109,14 @@ func TestRobustness(t *testing.T) {
 func testRound(t *testing.T, seed uint64) {
 	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 1))}
 	w.start()
-	workers, watchers := w.clients()
+	workers, watchers := w.clients(w.rand, func(id int) *client { return newClient(w.servers[id%len(w.servers)]) })
+	found := play(t, workers, watchers, w.disturbed.none, func() { w.inject(t.Context()) }, w.servers[0].Log)
+	w.check(found, watchers)
+}
 
+// play runs the clients while disturb runs, and then until each watcher has received a last object. It
+// returns what is wrong with the watches. log returns the log of the server.
+func play(t *testing.T, workers []*worker, watchers []*watcher, calm func() bool, disturb func(), log func() string) (found []string) {
 	working, stopWork := context.WithCancel(t.Context())
 	watching, stopWatches := context.WithCancel(t.Context())
 	defer stopWork()
@@ -121,17 +127,16 @@ func testRound(t *testing.T, seed uint64) {
 	}
 	problems := make([][]string, len(watchers))
 	for i, c := range watchers {
-		watch.Go(func() { problems[i] = c.run(watching, w.disturbed.none) })
+		watch.Go(func() { problems[i] = c.run(watching, calm) })
 	}
-	w.inject(t.Context())
+	disturb()
 	stopWork()
 	work.Wait()
 
-	w.finish(workers[0])
+	finish(t, workers[0], log)
 	timer := time.AfterFunc(time.Minute, stopWatches)
 	watch.Wait()
 	timer.Stop()
-	var found []string
 	for i, c := range watchers {
 		found = append(found, problems[i]...)
 		if !c.finished {
@@ -139,7 +144,7 @@ func testRound(t *testing.T, seed uint64) {
 			found = append(found, fmt.Sprintf("watcher %d does not receive the last object; its last watch, from %d, ended with %q", c.id, last.From, last.End))
 		}
 	}
-	w.check(found, watchers)
+	return found
 }
 
 // start starts etcd and the servers, and creates the CRD.
@@ -163,18 +168,19 @@ func (w *world) start() {
 	}
 }
 
-// clients returns the workers and the watchers.
-func (w *world) clients() (workers []*worker, watchers []*watcher) {
-	source := func(id int) *rand.Rand { return rand.New(rand.NewPCG(w.rand.Uint64(), uint64(id))) }
+// clients returns the workers and the watchers. Each has random numbers and a client
+// of its own.
+func (r *recorder) clients(random *rand.Rand, newClient func(id int) *client) (workers []*worker, watchers []*watcher) {
+	source := func(id int) *rand.Rand { return rand.New(rand.NewPCG(random.Uint64(), uint64(id))) }
 	for id := range 6 {
 		workers = append(workers, &worker{
-			client: newClient(w.servers[id%len(w.servers)]), recorder: w.recorder, id: id, rand: source(id),
+			client: newClient(id), recorder: r, id: id, rand: source(id),
 			last: map[string]history.Object{},
 		})
 	}
 	for id, scope := range []string{"", "a/", "b/", "", "a/", ""} {
 		c := &watcher{
-			client: newClient(w.servers[id%len(w.servers)]), recorder: w.recorder, id: id, rand: source(id),
+			client: newClient(id), recorder: r, id: id, rand: source(id),
 			scope: scope, version: versions[id%len(versions)],
 		}
 		if id >= 3 {
@@ -212,20 +218,20 @@ func (w *world) inject(ctx context.Context) {
 
 // finish writes the last objects: one for each namespace and color, so that every watcher
 // receives one.
-func (w *world) finish(c *worker) {
+func finish(t testing.TB, c *worker, log func() string) {
 	for _, namespace := range namespaces {
 		for _, color := range colors {
 			key := namespace + "/" + endPrefix + color
 			for deadline := time.Now().Add(time.Minute); ; {
 				op := &history.Operation{Kind: history.Apply, Key: key, Value: c.value()}
-				ctx, cancel := context.WithTimeout(w.t.Context(), requestTimeout)
+				ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
 				c.send(ctx, op, "PATCH", objectPath("v1", key)+"?fieldManager=end&force=true", contentType("PATCH", true), object("v1", key, color, op.Value))
 				cancel()
 				if op.Outcome == history.OK {
 					break
 				}
 				if time.Now().After(deadline) {
-					w.t.Fatalf("the server does not recover: %s\n%s", op.Problem, c.server.Log())
+					t.Fatalf("the server does not recover: %s\n%s", op.Problem, log())
 				}
 				time.Sleep(50 * time.Millisecond)
 			}
@@ -249,7 +255,20 @@ func (w *world) check(problems []string, watchers []*watcher) {
 	if err != nil {
 		problems = append(problems, err.Error())
 	}
-	var streams []*history.Stream
+	more, streams, visual := w.judge(t, truth, watchers)
+	problems = append(problems, more...)
+	if len(problems) == 0 {
+		return
+	}
+	for _, text := range problems[:min(20, len(problems))] {
+		t.Error(text)
+	}
+	t.Logf("%d problems; see %s", len(problems), w.save(problems, truth, streams, visual))
+}
+
+// judge checks the requests and the watches against the truth.
+func (r *recorder) judge(t testing.TB, truth *history.Truth, watchers []*watcher) (problems []string, streams []*history.Stream,
+	visual *porcupine.LinearizationInfo) {
 	events, gone := 0, 0
 	for _, c := range watchers {
 		for _, s := range c.streams {
@@ -263,25 +282,19 @@ func (w *world) check(problems []string, watchers []*watcher) {
 			}
 		}
 	}
-	problems = append(problems, history.CheckReads(truth, w.ops)...)
-	more, visual := history.CheckLinearizable(truth, w.ops)
+	problems = append(problems, history.CheckReads(truth, r.ops)...)
+	more, visual := history.CheckLinearizable(truth, r.ops)
 	problems = append(problems, more...)
 
 	outcomes := map[history.Outcome]int{}
-	for _, op := range w.ops {
+	for _, op := range r.ops {
 		outcomes[op.Outcome]++
 	}
-	t.Logf("%d changes; %d requests %v; %d watches with %d events, %d ended with 410", len(truth.Changes), len(w.ops), outcomes, len(streams), events, gone)
+	t.Logf("%d changes; %d requests %v; %d watches with %d events, %d ended with 410", len(truth.Changes), len(r.ops), outcomes, len(streams), events, gone)
 	if outcomes[history.OK] < 200 || events < 200 {
 		problems = append(problems, "too few requests or events to prove anything")
 	}
-	if len(problems) == 0 {
-		return
-	}
-	for _, text := range problems[:min(20, len(problems))] {
-		t.Error(text)
-	}
-	t.Logf("%d problems; see %s", len(problems), w.save(problems, truth, streams, visual))
+	return problems, streams, visual
 }
 
 // save writes the history, its visualization and the logs to a directory.

@@ -89,6 +89,13 @@ type Truth struct {
 	initial map[string]Object
 }
 
+// NewTruth returns the truth of changes, ordered by revision, of objects that did not exist before.
+func NewTruth(changes []Change) *Truth {
+	t := &Truth{Changes: changes}
+	t.build()
+	return t
+}
+
 // IndexAt returns the index of the state at a revision.
 func (t *Truth) IndexAt(revision int64) int {
 	i, found := slices.BinarySearchFunc(t.Changes, revision, func(c Change, r int64) int { return cmp.Compare(c.Revision, r) })
