@@ -11,7 +11,7 @@ import (
 type Text struct {
 	w io.Writer
 	o TextOptions
-	// first is the time of the first change.
+	// first is the time that others are relative to.
 	first time.Time
 }
 
@@ -22,6 +22,8 @@ type TextOptions struct {
 	// MaxLines is the maximum number of lines for the fields of a change; 0 means no limit. Further
 	// ones are counted.
 	MaxLines int
+	// Brief leaves out the fields.
+	Brief bool
 	// Masker masks the data of Secrets. Nil means a new one.
 	Masker *Masker
 }
@@ -33,6 +35,10 @@ func NewText(w io.Writer, o TextOptions) *Text {
 	}
 	return &Text{w: w, o: o}
 }
+
+// Start sets the time that the times of changes are relative to. By default, it is that of the first
+// change that is written.
+func (t *Text) Start(at time.Time) { t.first = at }
 
 // Header writes what is known about all changes.
 func (t *Text) Header(h Header) error {
@@ -55,16 +61,19 @@ func (t *Text) Change(c *Change) error {
 	if t.first.IsZero() {
 		t.first = c.Time
 	}
-	_, err := fmt.Fprintf(t.w, "%d  %s  +%.3fs  %s %s  by %s\n%s", c.Revision, c.Time.UTC().Format("15:04:05.000"),
-		c.Time.Sub(t.first).Seconds(), c.Action, c.Object(), c.Origin, t.body(c))
+	line := fmt.Sprintf("%d  %s  +%.3fs  %s %s  by %s", c.Revision, c.Time.UTC().Format("15:04:05.000"),
+		c.Time.Sub(t.first).Seconds(), c.Action, c.Object(), c.Origin)
+	_, err := io.WriteString(t.w, strings.ReplaceAll(line, "\n", " ")+"\n"+t.body(c))
 	return err
 }
 
 // body returns the lines below the first one of a change.
 func (t *Text) body(c *Change) string {
 	switch {
+	case t.o.Brief:
+		return ""
 	case c.Unreadable != "":
-		return "    (" + c.Unreadable + ")\n"
+		return "    (" + strings.ReplaceAll(c.Unreadable, "\n", " ") + ")\n"
 	case c.Action == Delete:
 		return "" // the changes before it have the fields
 	}

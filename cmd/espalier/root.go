@@ -164,6 +164,7 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 	root.AddCommand(serverCommands(a)...)
 	root.AddCommand(
 		newMigrateCommand(a),
+		newTimelineCommand(a),
 		newVersionCommand(a),
 		newManCommand(a),
 	)
