@@ -12,7 +12,7 @@ import (
 var update = flag.Bool("update", false, "write testdata/api.txt")
 
 // stable are the packages whose API docs/compatibility.md promises.
-var stable = []string{"", "espaliertest", "server/faults"}
+var stable = []string{"", "espaliertest", "server/faults", "analysis/timeline"}
 
 const golden = "testdata/api.txt"
 
