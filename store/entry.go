@@ -20,6 +20,7 @@ type Entry struct {
 	Lease int64
 	// Stale reports that the transformer wants the value to be written again.
 	Stale bool
+	marks atomic.Uint32
 	// Err is the error of the transformer, or nil.
 	Err error
 
@@ -33,6 +34,19 @@ func (e *Entry) Memo() any { return e.memo.Load() }
 // derived once. All memos of a store must have the same concrete type. A memo lives as long
 // as its entry, and counts for the memory of the process, not of the store.
 func (e *Entry) SetMemo(v any) { e.memo.Store(v) }
+
+// Mark is something that a user of entries has found out about one, and need not again. Servers whose
+// stores share entries share marks, so it depends on nothing but the entry.
+type Mark uint32
+
+// MarkIndependent is the mark of objects without owners that do not wait for the garbage collector.
+const MarkIndependent Mark = 1
+
+// SetMark sets a mark of the entry.
+func (e *Entry) SetMark(m Mark) { e.marks.Or(uint32(m)) }
+
+// Marked reports whether the entry has a mark.
+func (e *Entry) Marked(m Mark) bool { return e.marks.Load()&uint32(m) != 0 }
 
 // entry returns the entry of what is stored in etcd.
 func (s *Store) entry(ctx context.Context, kv *mvccpb.KeyValue) *Entry {

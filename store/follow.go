@@ -26,7 +26,7 @@ var errReload = errors.New("reload")
 
 // follow keeps the index equal to etcd until the store is closed.
 func (s *Store) follow() {
-	pause, load := firstPause, true
+	pause, load := firstPause, !s.isLoaded() // a copy is loaded
 	for s.lifetime.Err() == nil {
 		var err error
 		if load {

@@ -55,6 +55,9 @@ type Config struct {
 	// Transformer transforms values on their way to and from etcd. Nil means that they are
 	// stored as they are.
 	Transformer Transformer
+	// From is what the store begins with, if etcd is a copy of that of another store. Values are not
+	// transformed again. Nil means that the store reads etcd.
+	From *Copy
 	// MaxEvents and MaxBytes limit the window of events: their number, and the size of the
 	// values that only the window holds. Zero means 100,000 and 64 MiB.
 	MaxEvents int
@@ -162,6 +165,10 @@ func Open(c Config) (*Store, error) {
 		window:   window{maxEvents: c.MaxEvents, maxBytes: c.MaxBytes},
 	}
 	s.SetTransformer(c.Transformer)
+	if c.From != nil {
+		s.begin(c.From)
+		s.config.From = nil // it keeps old entries in memory
+	}
 	s.lifetime, s.stop = context.WithCancel(context.Background())
 	s.tasks.Go(s.follow)
 	s.tasks.Go(s.requestProgress)

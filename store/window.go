@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 )
 
@@ -57,11 +58,21 @@ type window struct {
 	released int64
 	// oldest is the revision after which all events are in the window.
 	oldest int64
+	// shared is set if another window has the same array, see share.
+	shared bool
+}
+
+// share returns a window with the same events. Both leave them in the array as they are.
+func (w *window) share() window {
+	w.shared = true
+	out := *w
+	out.events = slices.Clip(w.events)
+	return out
 }
 
 // restart empties the window: it holds all events after a revision.
 func (w *window) restart(revision int64) {
-	w.events, w.first, w.bytes, w.oldest = nil, 0, 0, revision
+	w.events, w.first, w.bytes, w.oldest, w.shared = nil, 0, 0, revision, false
 }
 
 func (w *window) add(e *Event) {
@@ -77,6 +88,9 @@ func (w *window) trim() {
 		if revision == w.events[len(w.events)-1].Revision {
 			break
 		}
+		if w.shared {
+			w.events, w.first, w.shared = slices.Clone(w.events[w.first:]), 0, false
+		}
 		for w.events[w.first].Revision == revision {
 			w.bytes -= w.events[w.first].size()
 			w.released += w.events[w.first].size()
@@ -87,7 +101,7 @@ func (w *window) trim() {
 	}
 	if w.first > len(w.events)/2 {
 		w.events = append([]*Event(nil), w.events[w.first:]...)
-		w.first = 0
+		w.first, w.shared = 0, false
 	}
 }
 

@@ -110,7 +110,8 @@ func (db *DB) State() *State {
 	// The DB goes on and appends to its history.
 	s := *db.state.Load()
 	s.history = s.history.clone()
-	s.age = time.Since(db.epoch)
+	// In a bubble, the time may be before the epoch.
+	s.age = max(0, time.Since(db.epoch))
 	return &s
 }
 

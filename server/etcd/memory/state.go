@@ -108,11 +108,12 @@ func (s span) in(k keys) iter.Seq[*item] {
 	}
 }
 
-// change is a revision: its events in their order, the keys after it, its time in nanoseconds
-// since 1970, and what [Config.Origin] has returned.
+// change is a revision: its events in their order, the keys after it and their size, its time in
+// nanoseconds since 1970, and what [Config.Origin] has returned.
 type change struct {
 	keys   keys
 	events []*item
+	size   int64
 	time   int64
 	origin any
 }

@@ -62,7 +62,9 @@ func (db *DB) commit(w *writer) {
 		return
 	}
 	w.next.revision++
-	w.next.history = w.next.history.append(change{keys: w.keys, events: w.events, time: time.Now().UnixNano(), origin: w.origin})
+	w.next.history = w.next.history.append(change{
+		keys: w.keys, events: w.events, size: w.next.size, time: time.Now().UnixNano(), origin: w.origin,
+	})
 	db.publish(&w.next)
 }
 
