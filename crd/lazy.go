@@ -160,7 +160,22 @@ type compiled struct {
 }
 
 // programs are the Programs of one version.
-type programs struct{ request, status lazyProgram }
+type programs struct {
+	request, status lazyProgram
+	identity        atomic.Pointer[Identity]
+}
+
+// Identity identifies the Programs of a version. It has nothing but its address: what is derived from
+// objects with it does not keep a CRD in memory that has changed.
+type Identity struct{ _ byte }
+
+// Identity returns the same for all Definitions that share the Programs of the version, and for no
+// others.
+func (v *Version) Identity() *Identity {
+	p := &v.programs().identity
+	p.CompareAndSwap(nil, new(Identity))
+	return p.Load()
+}
 
 // programs returns the Programs of the version.
 func (v *Version) programs() *programs { return &v.definition.compiled.versions[v.index] }

@@ -68,7 +68,11 @@ func (k *customKinds) Kind(v *crd.Version) (Kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &customKind{Version: v, kinds: k, program: p, apiVersion: v.GroupVersionKind().GroupVersion().String(), id: new(viewID)}, nil
+	out := &customKind{Version: v, kinds: k, program: p, apiVersion: v.GroupVersionKind().GroupVersion().String(), id: v.Identity()}
+	if out.hasWebhook() {
+		out.id = new(crd.Identity) // which may convert differently the next time
+	}
+	return out, nil
 }
 
 // program returns the program of a version.

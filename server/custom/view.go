@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 
+	"espalier.dev/crd"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/store"
 )
@@ -23,9 +24,9 @@ type view struct {
 	before, after bool
 }
 
-// viewID identifies the version, the schema and the conversion that made a view. It has
-// nothing but its address: a view must not keep a CRD in memory that has changed.
-type viewID struct{ _ byte }
+// viewID identifies the version, the schema and the conversion that made a view. Servers that share
+// the Programs of a CRD share views.
+type viewID = crd.Identity
 
 const viewVersion = `"resourceVersion":"`
 

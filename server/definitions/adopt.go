@@ -16,6 +16,9 @@ const adoptWorkers = 16
 // in an etcd that kube-apiserver has filled. It skips CRDs that are being deleted, which
 // cleanUp handles, and those that cannot be read, which are nil.
 func (d *Definitions) adoptAll(ctx context.Context, list []*stored) error {
+	if d.config.ReadOnly {
+		return nil
+	}
 	fenced, err := d.config.Fences.UIDs(ctx)
 	if err != nil {
 		return err

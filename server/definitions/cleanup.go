@@ -42,7 +42,7 @@ func isDeleting(c *api.CustomResourceDefinition) bool {
 // with the reconciler. It needs only their resource: the schema may not compile, and the
 // versions may change.
 func (d *Definitions) cleanUp(ctx context.Context, c *api.CustomResourceDefinition) {
-	if !isDeleting(c) {
+	if !isDeleting(c) || d.config.ReadOnly {
 		return
 	}
 	if _, busy := d.cleaning.LoadOrStore(c.UID, true); busy {

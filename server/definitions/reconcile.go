@@ -44,6 +44,11 @@ type Config struct {
 	Store *store.Store
 	// Peers are the other servers on the same etcd. Nil means that there cannot be any.
 	Peers Peers
+	// From is what is known of the stored CRDs from the start, if etcd and the store are copies of
+	// those of another server, with the same options. Nil means that nothing is known.
+	From *State
+	// ReadOnly keeps Definitions from writing: no status, no fences, no deletions.
+	ReadOnly bool
 	// Handler returns the handler of the resources, which has the storage of the CRDs. It is made
 	// with the Definitions as its source, and called when they run.
 	Handler func() *custom.Handler
@@ -58,15 +63,17 @@ type Definitions struct {
 	progress *progress.Progress
 	ready    chan struct{}
 	kinds    *kinds
-	// reconciled counts the CRDs that were read or reconciled, loaded those whose schemas were
-	// decoded.
-	reconciled, loaded atomic.Uint64
+	// reconciled counts the CRDs that were read or reconciled.
+	reconciled atomic.Uint64
+	reader     *reader
 	// leftOut has the names of the stored CRDs that cannot be read.
 	leftOut sync.Map
 
 	mu          sync.Mutex
 	subscribers []func(c *crd.Catalog, names ...string)
 
+	// turn is held while the reconciling goroutine works, so that State can read what is known.
+	turn sync.Mutex
 	// The following fields belong to the reconciling goroutine and the cleanups.
 	known    map[string]*stored
 	fenced   map[types.UID]bool // those that are known to have a fence
@@ -89,11 +96,16 @@ func New(c Config) (*Definitions, error) {
 	if c.Warnings == nil {
 		c.Warnings = func(context.Context, *api.CustomResourceDefinition) []string { return nil }
 	}
-	d := &Definitions{config: c, crds: keys.Root(c.Store.Prefix()).CRDs(), kinds: &kinds{options: c.Options, warnings: c.Warnings,
+	crds := keys.Root(c.Store.Prefix()).CRDs()
+	d := &Definitions{config: c, crds: crds, reader: &reader{kinds: &kinds{options: c.Options}, crds: crds}, kinds: &kinds{options: c.Options, warnings: c.Warnings,
 		compliance: c.Compliance}, progress: progress.New(), ready: make(chan struct{}), again: make(chan string),
 		holding: map[string]*held{}, released: make(chan *held), known: map[string]*stored{},
 		fenced: map[types.UID]bool{}, retries: map[string]*retry{}}
 	d.catalog.Store(crd.NewCatalog())
+	if c.From != nil {
+		d.known = c.From.restore()
+		d.config.From = nil
+	}
 	d.resource = &custom.Fixed{
 		Definition: def,
 		Storage:    c.Storage,
@@ -118,7 +130,7 @@ func (d *Definitions) Catalog() *crd.Catalog { return d.catalog.Load() }
 func (d *Definitions) Ready() <-chan struct{} { return d.ready }
 
 // Loaded returns how often the schemas of a CRD were decoded to serve it.
-func (d *Definitions) Loaded() uint64 { return d.loaded.Load() }
+func (d *Definitions) Loaded() uint64 { return d.reader.loaded.Load() }
 
 // Progress returns a number that grows with every CRD that is read or reconciled.
 func (d *Definitions) Progress() uint64 { return d.reconciled.Load() }
@@ -158,7 +170,7 @@ func (d *Definitions) Refresh(ctx context.Context, name string) error {
 		_ = d.progress.Wait(ctx, uint64(e.Revision))
 	}
 	if _, ok := d.leftOut.Load(name); ok {
-		return d.unreadableError(name, nil)
+		return d.reader.unreadableError(name, nil)
 	}
 	return nil
 }
@@ -219,7 +231,10 @@ func (d *Definitions) followFrom(ctx context.Context, s *crdStorage, snapshot *s
 		return err
 	}
 	defer w.Stop()
-	if err := d.replace(ctx, s, snapshot); err != nil {
+	d.turn.Lock()
+	err = d.replace(ctx, s, snapshot)
+	d.turn.Unlock()
+	if err != nil {
 		return err
 	}
 	d.reach(uint64(snapshot.Revision))
@@ -233,16 +248,22 @@ func (d *Definitions) followFrom(ctx context.Context, s *crdStorage, snapshot *s
 		case <-ctx.Done():
 			return ctx.Err()
 		case name := <-d.again:
+			d.turn.Lock()
 			d.reconcile(ctx, s, name)
+			d.turn.Unlock()
 		case h := <-d.released:
+			d.turn.Lock()
 			d.release(ctx, s, h)
+			d.turn.Unlock()
 		case <-w.Ready():
 			events, _, err := w.Poll()
 			if err != nil {
 				return err
 			}
 			for i, e := range events {
+				d.turn.Lock()
 				d.take(ctx, s, e)
+				d.turn.Unlock()
 				// A transaction may have written several CRDs.
 				if i+1 == len(events) || events[i+1].Revision != e.Revision {
 					d.reach(uint64(e.Revision))
@@ -323,8 +344,11 @@ func (d *Definitions) replace(ctx context.Context, s *crdStorage, snapshot *stor
 		}
 		return true
 	})
-	for name := range known {
-		d.reconcile(ctx, s, name)
+	for name, k := range known {
+		if !k.settled {
+			d.reconcile(ctx, s, name)
+		}
+		k.settled = false
 	}
 	return nil
 }
@@ -365,7 +389,7 @@ func (d *Definitions) reconcile(ctx context.Context, s *crdStorage, name string)
 	if changed {
 		status = d.withCompliance(status, current)
 	}
-	if !changed && c.DeletionTimestamp == nil && !d.fenced[c.UID] {
+	if !changed && c.DeletionTimestamp == nil && !d.fenced[c.UID] && !d.config.ReadOnly {
 		// Another server wrote the CRD. A write of the status by this server includes the
 		// fence.
 		d.adopt(ctx, c)
@@ -374,12 +398,12 @@ func (d *Definitions) reconcile(ctx context.Context, s *crdStorage, name string)
 		next := *c
 		next.Status = status
 		current = current.Renew(&next)
-		k.definition = current
+		k.definition, k.defined = current, nil
 	}
 	if d.Catalog().Get(name) != current {
 		d.publish(d.Catalog().With(current), name)
 	}
-	if changed && !d.hold(ctx, c, status) {
+	if changed && !d.config.ReadOnly && !d.hold(ctx, c, status) {
 		d.writeStatus(ctx, s, c, status)
 	}
 	d.cleanUp(ctx, c)

@@ -26,40 +26,57 @@ type stored struct {
 }
 
 // text is what the states of a CRD with the same spec have in common. Its fields belong to the
-// reconciling goroutine, except entry.
+// reconciling goroutine.
 type text struct {
-	definitions *Definitions
+	*source
+	// spec is the part of the entry that has the spec.
+	spec []byte
+	// definition is the newest Definition, or nil, and defined the state that it was returned for.
+	definition *crd.Definition
+	defined    *api.CustomResourceDefinition
+	// settled is set if the CRD was reconciled in this state by the server that it was shared by.
+	settled bool
+}
+
+// source is where the schemas of a CRD are read from. Definitions have it: servers share them, so it
+// refers to nothing that belongs to a server.
+type source struct {
+	*reader
 	// entry is the newest one: the others, which have the same spec, need not be kept in
 	// memory.
 	entry atomic.Pointer[store.Entry]
-	// spec is the part of the entry that has the spec.
-	spec []byte
-	// definition is the newest Definition, or nil.
-	definition *crd.Definition
+}
+
+// reader reads stored CRDs.
+type reader struct {
+	kinds *kinds // without what belongs to a server
+	crds  keys.Prefix
+	// loaded counts those whose schemas were decoded.
+	loaded atomic.Uint64
 }
 
 // load decodes the CRD with its schemas.
-func (t *text) load() (*api.CustomResourceDefinition, error) {
-	t.definitions.loaded.Add(1)
-	e := t.entry.Load()
-	c, err := t.definitions.kinds.readStored(e.Value)
+func (s *source) load() (*api.CustomResourceDefinition, error) {
+	s.loaded.Add(1)
+	e := s.entry.Load()
+	c, err := s.kinds.readStored(e.Value)
 	if err == nil && unreadable(c) {
 		err = errors.New("it has no group")
 	}
 	if err != nil {
-		return nil, t.definitions.unreadableError(keys.Name(e.Key), err)
+		return nil, s.unreadableError(keys.Name(e.Key), err)
 	}
 	return c, nil
 }
 
 // unreadableError returns the error for clients that need a stored CRD that cannot be read.
-func (d *Definitions) unreadableError(name string, err error) error {
+func (r *reader) unreadableError(name string, err error) error {
 	reason := ""
 	if err != nil {
 		reason = ": " + err.Error()
 	}
 	return apierrors.NewServiceUnavailable(fmt.Sprintf("the stored CRD %s cannot be read: repair or delete the value of %s in etcd%s",
-		name, d.crds.Key("", name), reason))
+		name, r.crds.Key("", name), reason))
 }
 
 // read reads an entry, without its schemas. It returns nil if it cannot be read. old is the
@@ -68,17 +85,20 @@ func (d *Definitions) read(e *store.Entry, old *stored) *stored {
 	if e.Err != nil {
 		return nil
 	}
+	if old != nil && old.entry.Load() == e {
+		return old
+	}
 	c, spec, err := d.kinds.readHead(e.Value)
 	if err != nil || unreadable(c) || c.Name != keys.Name(e.Key) {
 		return nil
 	}
 	c.ResourceVersion = formatRevision(e.Revision)
 	if old == nil || !old.hasSpec(c, spec, e) {
-		t := &text{definitions: d, spec: spec}
+		t := &text{source: &source{reader: d.reader}, spec: spec}
 		t.entry.Store(e)
 		return &stored{c, t}
 	}
-	old.spec = spec
+	old.spec, old.settled = spec, false
 	old.entry.Store(e)
 	return &stored{c, old.text}
 }
@@ -94,8 +114,8 @@ func (s *stored) hasSpec(c *api.CustomResourceDefinition, spec []byte, e *store.
 		return false
 	}
 	// Another server may write the same in another form.
-	a, errA := s.definitions.kinds.readStored(s.entry.Load().Value)
-	b, errB := s.definitions.kinds.readStored(e.Value)
+	a, errA := s.kinds.readStored(s.entry.Load().Value)
+	b, errB := s.kinds.readStored(e.Value)
 	return errA == nil && errB == nil && reflect.DeepEqual(a.Spec, b.Spec)
 }
 
@@ -103,10 +123,11 @@ func (s *stored) hasSpec(c *api.CustomResourceDefinition, spec []byte, e *store.
 func (s *stored) define() *crd.Definition {
 	switch {
 	case s.definition == nil:
-		s.definition = crd.Lazy(s.crd, s.load, s.definitions.config.Options)
-	case !sameButRevision(s.definition.CRD(), s.crd):
+		s.definition = crd.Lazy(s.crd, s.load, s.kinds.options)
+	case s.defined != s.crd && !sameButRevision(s.definition.CRD(), s.crd):
 		s.definition = s.definition.Renew(s.crd)
 	}
+	s.defined = s.crd
 	return s.definition
 }
 

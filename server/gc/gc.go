@@ -103,7 +103,9 @@ func (c *Collector) Changed(*crd.Catalog, ...string) {
 func (c *Collector) reset(s *store.Snapshot) {
 	c.owned, c.dependents, c.waiting = map[string]*node{}, map[types.UID]map[string]*node{}, map[types.UID]*owner{}
 	for e := range s.Range(c.objects.Store.Prefix(), "") {
-		c.put(e)
+		if !e.Marked(store.MarkIndependent) { // as most entries of a fork are
+			c.put(e)
+		}
 	}
 }
 
@@ -144,6 +146,7 @@ func (c *Collector) mayMatter(e *store.Entry) bool {
 // put takes in an entry.
 func (c *Collector) put(e *store.Entry) {
 	if !c.mayMatter(e) {
+		e.SetMark(store.MarkIndependent)
 		c.forget(e.Key)
 		return
 	}
@@ -162,6 +165,9 @@ func (c *Collector) put(e *store.Entry) {
 	c.replace(e.Key, n)
 	foreground, orphan := waitsFor(m)
 	if !foreground && !orphan {
+		if n == nil {
+			e.SetMark(store.MarkIndependent)
+		}
 		delete(c.waiting, m.UID)
 		return
 	}

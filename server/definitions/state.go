@@ -1,0 +1,52 @@
+package definitions
+
+import (
+	"espalier.dev/crd"
+	"espalier.dev/schema"
+)
+
+// State is what Definitions know of the stored CRDs at some time, for [Config.From]: what was
+// decoded, and the Programs that were compiled. It is immutable, and refers to nothing that belongs
+// to a server: no store, channel or goroutine.
+type State struct {
+	known    map[string]*stored
+	patterns *schema.Patterns
+}
+
+// State returns what is known now. Definitions that begin with it read only CRDs that differ.
+func (d *Definitions) State() *State {
+	d.turn.Lock()
+	defer d.turn.Unlock()
+	out := &State{known: make(map[string]*stored, len(d.known)), patterns: d.config.Options.Patterns}
+	catalog := d.Catalog()
+	for name, k := range d.known {
+		shared := k.share()
+		shared.settled = k.crd.DeletionTimestamp == nil && d.retries[name] == nil && d.holding[name] == nil &&
+			k.definition != nil && k.defined == k.crd && catalog.Get(name) == k.definition
+		out.known[name] = shared
+	}
+	return out
+}
+
+// Options returns the options of another server that shares Programs.
+func (s *State) Options(o crd.Options) crd.Options {
+	o.Patterns = s.patterns
+	return o
+}
+
+// restore returns what is known, for one server.
+func (s *State) restore() map[string]*stored {
+	out := make(map[string]*stored, len(s.known))
+	for name, k := range s.known {
+		out[name] = k.share()
+	}
+	return out
+}
+
+// share returns a copy for another server. The Definition is the same, and reads its schemas where
+// it did: they are those of the spec, whichever entry has it.
+func (s *stored) share() *stored {
+	own := &source{reader: s.reader}
+	own.entry.Store(s.entry.Load())
+	return &stored{s.crd, &text{source: own, spec: s.spec, definition: s.definition, defined: s.defined, settled: s.settled}}
+}
