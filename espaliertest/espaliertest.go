@@ -30,6 +30,9 @@
 // Functions that take a testing.TB fail that test with t.Fatal if something goes wrong.
 // Only [Run] and [Server.Stop], which TestMain calls, return errors.
 //
+// [Server.Fork] copies a server with everything in it in milliseconds, [Server.Save] and [WithState] do so
+// with a file, and [Server.At] shows a past state: docs/fork.md describes them.
+//
 // [Server.Inject] makes requests fail, and [Chaos] does so at random: docs/faults.md describes it.
 // [Server.History] returns who has changed which objects when: docs/history.md describes it.
 //
@@ -72,6 +75,7 @@ type Server struct {
 	dir        string // removed by Stop, if not empty
 	// ready is the revision when the server was ready, if it keeps its objects in memory.
 	ready int64
+	past  bool // it shows a past state
 
 	stopOnce sync.Once
 	stopErr  error
@@ -134,24 +138,7 @@ func WithSeed(seed uint64) Option {
 // written into its artifact directory: docs/history.md describes it.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
-	checkBubble(t)
-	s, err := run(t.Context(), t.TempDir(), opts)
-	if err != nil {
-		t.Fatalf("start a server: %v", err)
-	}
-	t.Cleanup(func() {
-		defer func() {
-			linger(beforeStop)
-			if err := s.Stop(); err != nil {
-				t.Errorf("stop the server: %v", err)
-			}
-			linger(afterStop)
-		}()
-		if t.Failed() || panics() {
-			s.writeTimeline(t)
-		}
-	})
-	return s
+	return started(t, "start a server", func(ctx context.Context, dir string) (*Server, error) { return run(ctx, dir, opts) })
 }
 
 // Run starts a server that is independent of a test, for TestMain. The caller must stop it.
@@ -199,15 +186,24 @@ func run(ctx context.Context, dir string, opts []Option) (*Server, error) {
 	defer cancel()
 	running, err := server.Start(ctx, c.options)
 	if err != nil {
+		if c.options.StateFile != "" {
+			err = explainState(err)
+		}
 		return nil, err
 	}
+	return newServer(ctx, running, c.crds)
+}
+
+// newServer returns a server that is running, after it has installed CRDs. If it returns an error,
+// it has stopped the server.
+func newServer(ctx context.Context, running *server.Server, crds []any) (*Server, error) {
 	var ready int64
 	if h, err := running.History(); err == nil {
 		ready = h.Revision()
 	}
 	config, err := running.ClientConfig()
-	if err == nil && len(c.crds) > 0 {
-		err = installCRDs(ctx, unlimited(config), c.crds)
+	if err == nil && len(crds) > 0 {
+		err = installCRDs(ctx, unlimited(config), crds)
 	}
 	var checkpoint *server.Checkpoint
 	if err == nil {

@@ -165,3 +165,70 @@ func ExampleChaos() {
 	// stale-caches
 	// everything
 }
+
+// Forks begin with the objects of a server, and do not see each other. A test uses Fork, which stops
+// the fork when the test ends.
+func ExampleServer_RunFork() {
+	template, err := espaliertest.Run(espaliertest.WithCRDs("testdata/crds"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	plant := func(s *espaliertest.Server, name string) dynamic.ResourceInterface {
+		client, err := dynamic.NewForConfig(s.Config())
+		if err != nil {
+			log.Fatal(err)
+		}
+		trees := client.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "trees"})
+		if _, err := trees.Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "example.com/v1", "kind": "Tree", "metadata": map[string]any{"name": name},
+		}}, metav1.CreateOptions{}); err != nil {
+			log.Fatal(err)
+		}
+		return trees
+	}
+	plant(template, "oak")
+	for _, name := range []string{"elm", "fir"} {
+		fork, err := template.RunFork()
+		if err != nil {
+			log.Fatal(err)
+		}
+		list, err := plant(fork, name).List(context.Background(), metav1.ListOptions{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, tree := range list.Items {
+			fmt.Println(name, "has", tree.GetName())
+		}
+		if err := fork.Stop(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := template.Stop(); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// elm has elm
+	// elm has oak
+	// fir has fir
+	// fir has oak
+}
+
+// The state before a change shows why a controller has made it.
+func ExampleServer_Before() {
+	_ = func(t *testing.T, changed *unstructured.Unstructured) { // in a test that has received an object
+		server := espaliertest.Start(t)
+		client, err := dynamic.NewForConfig(server.Before(t, changed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = client // reads what was stored before the object was changed
+	}
+}
+
+// A file has the objects that every test begins with.
+func ExampleWithState() {
+	_ = func(t *testing.T) {
+		server := espaliertest.Start(t, espaliertest.WithState("testdata/state.db"))
+		_ = server
+	}
+}

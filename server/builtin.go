@@ -128,7 +128,10 @@ const restoreInterval = 10 * time.Second
 func newBootstrap(f *foundation, h *builtin.Handler, config *bootstrap.Config) controller {
 	done := make(chan struct{})
 	ready := sync.OnceFunc(func() { close(done) })
-	complete := false
+	complete := f.options.isFork() // they exist
+	if complete {
+		ready()
+	}
 	return controller{name: "bootstrap", synced: done, run: func(ctx context.Context) error {
 		select {
 		case <-f.db.store.Loaded():

@@ -87,7 +87,10 @@ func mounted(path string) bool {
 
 // install builds the parts that serve resources, before the server runs.
 func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definitions.Definitions, error) {
-	if f.options.Seed != nil {
+	switch {
+	case f.options.isFork():
+		f.ids = f.options.origin.ids
+	case f.options.Seed != nil:
 		f.ids = ids.New(*f.options.Seed)
 	}
 	// Two functions close cycles, and are called when the server runs: the handlers call the
@@ -130,7 +133,9 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 	if err != nil {
 		return nil, err
 	}
-	f.controllers.add(newBootstrap(f, kubernetes, first))
+	if f.options.past() == 0 {
+		f.controllers.add(newBootstrap(f, kubernetes, first))
+	}
 	addControllers(f, objects.New(objects.Config{
 		Store: f.db.store, Kinds: kubernetes, Custom: resources,
 		Definition: defs.Resource().Definition, Catalog: defs.Catalog, Admission: chain,
@@ -184,6 +189,11 @@ func newDefinitions(f *foundation, handler func() *custom.Handler) (defs *defini
 		Fences:  f.db.fences,
 		Store:   f.db.store,
 		Handler: handler,
+	}
+	if f.options.isFork() {
+		config.From = f.options.origin.definitions
+		config.Options = config.From.Options(config.Options)
+		config.ReadOnly = f.options.past() > 0
 	}
 	if f.options.Semantics.WarnsOfDifferences() {
 		config.Warnings = f.options.Warnings

@@ -88,6 +88,9 @@ func limitRequests(c *genericapiserver.Config, o *Options, ready <-chan struct{}
 	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0
 	c.BuildHandlerChainFunc = func(next http.Handler, c *genericapiserver.Config) http.Handler {
 		next = boundBodies(next, c.Serializer, o.Semantics)
+		if revision := o.past(); revision > 0 {
+			next = readOnly(revision, next, c.Serializer)
+		}
 		if o.Faults != nil {
 			next = o.Faults.Wrap(next, faults.Config{Serializer: c.Serializer, Revision: stored.Revision, Current: stored.Sync,
 				MaxBody: maxRequestBody})

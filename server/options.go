@@ -51,6 +51,11 @@ type Options struct {
 
 	// Storage is where objects are kept: StorageEtcd or StorageMemory.
 	Storage string
+	// StateFile is a file with what is stored at the start, in memory: a backup, or a snapshot of an
+	// etcd that another API server has used. It has no flag.
+	StateFile string
+	// History is how much history objects in memory have: HistoryRecent or HistoryAll.
+	History string
 	// Etcd configures an external etcd cluster; without URLs, the server runs an embedded
 	// etcd.
 	Etcd etcd.Endpoints
@@ -90,6 +95,9 @@ type Options struct {
 	// Seed, if not nil, makes the names and UIDs of new objects, and the addresses and ports of services,
 	// repeatable, for tests.
 	Seed *uint64
+
+	// origin is what the server begins with, if it is a copy of another one.
+	origin *origin
 
 	// Faults are injected into requests. Nil means that there are none.
 	Faults *faults.Set
@@ -199,6 +207,14 @@ const (
 	StorageMemory = "memory"
 )
 
+// The values of [Options.History].
+const (
+	// HistoryRecent keeps the history since the last compaction, see EtcdCompactionInterval.
+	HistoryRecent = "recent"
+	// HistoryAll keeps all history, whatever memory it needs.
+	HistoryAll = "all"
+)
+
 // NewOptions returns the default options.
 func NewOptions() *Options {
 	return &Options{
@@ -206,6 +222,7 @@ func NewOptions() *Options {
 		SecurePort:                     6443,
 		DataDir:                        "espalier-data",
 		Storage:                        StorageEtcd,
+		History:                        HistoryRecent,
 		EtcdPrefix:                     keys.DefaultPrefix,
 		EtcdCompactionInterval:         storagebackend.DefaultCompactInterval,
 		ServerLease:                    peers.DefaultLease,
@@ -401,8 +418,17 @@ func (o *Options) kubeconfigPath() string {
 
 // validateStorage reports options that have no meaning for the storage.
 func (o *Options) validateStorage(bad func(format string, args ...any)) {
+	if o.History != HistoryRecent && o.History != HistoryAll {
+		bad("--history %q: must be %s or %s", o.History, HistoryRecent, HistoryAll)
+	}
 	switch o.Storage {
 	case StorageEtcd:
+		if o.History == HistoryAll {
+			bad("--history %s needs --storage %s: etcd keeps the history for --etcd-compaction-interval, and with 0 until another program compacts it", HistoryAll, StorageMemory)
+		}
+		if o.StateFile != "" {
+			bad("the state file %s can only be loaded with --storage %s: for an embedded etcd, restore it with espalier restore", o.StateFile, StorageMemory)
+		}
 		return
 	case StorageMemory:
 	default:

@@ -12,6 +12,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
+
+	"espalier.dev/server/etcd/memory"
 )
 
 // maxTxnOps is the maximum number of operations in a transaction, and maxTxnBytes that of bytes
@@ -26,6 +28,8 @@ const (
 type Checkpoint struct {
 	mu   sync.Mutex
 	data map[string]saved
+	// state has the data of a server in memory until it is needed.
+	state *memory.State
 }
 
 // saved is the value of a key, and the revision that wrote it.
@@ -39,17 +43,43 @@ func (s *Server) Checkpoint(ctx context.Context) (*Checkpoint, error) {
 	if s.db.registration != nil {
 		return nil, errors.New("data in kine cannot be reset")
 	}
-	c := &Checkpoint{data: map[string]saved{}}
-	for _, prefix := range s.db.fences.Prefixes() {
-		resp, err := s.db.client.Get(ctx, prefix, clientv3.WithPrefix())
+	if s.db.memory != nil {
+		return &Checkpoint{state: s.db.memory.State().Newest()}, nil
+	}
+	c := &Checkpoint{}
+	return c, c.read(ctx, s.db.client, s.db.fences.Prefixes())
+}
+
+// read reads the data from etcd.
+func (c *Checkpoint) read(ctx context.Context, client *clientv3.Client, prefixes []string) error {
+	data := map[string]saved{}
+	for _, prefix := range prefixes {
+		resp, err := client.Get(ctx, prefix, clientv3.WithPrefix())
 		if err != nil {
-			return nil, fmt.Errorf("read the stored objects: %w", err)
+			return fmt.Errorf("read the stored objects: %w", err)
 		}
 		for _, kv := range resp.Kvs {
-			c.data[string(kv.Key)] = saved{string(kv.Value), kv.ModRevision}
+			data[string(kv.Key)] = saved{string(kv.Value), kv.ModRevision}
 		}
 	}
-	return c, nil
+	c.data = data
+	return nil
+}
+
+// load reads the data of a server in memory, unless it was read.
+func (c *Checkpoint) load(ctx context.Context, prefixes []string) error {
+	if c.data != nil {
+		return nil
+	}
+	db := memory.Open(memory.Config{State: c.state})
+	defer db.Close()
+	client := db.Client()
+	defer func() { _ = client.Close() }() // all requests are finished
+	if err := c.read(ctx, client, prefixes); err != nil {
+		return err
+	}
+	c.state = nil
+	return nil
 }
 
 // Reset makes the stored data that of the checkpoint: other objects are deleted, whatever their
@@ -61,6 +91,9 @@ func (s *Server) Checkpoint(ctx context.Context) (*Checkpoint, error) {
 func (s *Server) Reset(ctx context.Context, c *Checkpoint, keepCRDs bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := c.load(ctx, s.db.fences.Prefixes()); err != nil {
+		return err
+	}
 	ctx = asController(ctx, "reset")
 	var changes []change
 	for _, prefix := range s.db.fences.Prefixes() {

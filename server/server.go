@@ -41,6 +41,7 @@ import (
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/etcd/kine"
 	"espalier.dev/server/faults"
+	"espalier.dev/server/ids"
 	"espalier.dev/server/pki"
 )
 
@@ -76,6 +77,7 @@ type Server struct {
 	definitions *definitions.Definitions
 	stored      *builtin.Reader
 	controllers *controllers
+	ids         *ids.Source // nil unless names and UIDs are repeatable
 	stop        context.CancelCauseFunc
 	// drained is closed when the server is stopping and all requests are answered.
 	drained <-chan struct{}
@@ -143,6 +145,7 @@ func Start(ctx context.Context, o *Options) (_ *Server, err error) {
 		undo = nil
 		return nil, err
 	}
+	o.origin.release()
 	return s, nil
 }
 
@@ -225,7 +228,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 	if o.Authorization.File != "" {
 		s.controllers.add(controller{name: "authorization", run: users.authorizer.Run})
 	}
-	s.definitions, err = install(&foundation{
+	f := &foundation{
 		options:     o,
 		config:      c,
 		db:          s.db,
@@ -238,7 +241,9 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		controllers: s.controllers,
 		scheme:      scheme,
 		codecs:      codecs,
-	}, api)
+	}
+	s.definitions, err = install(f, api)
+	s.ids = f.ids
 	if err != nil {
 		api.Destroy()
 		return nil, err

@@ -91,7 +91,10 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		db.close()
 		return nil, fmt.Errorf("--encryption-provider-config: %w", err)
 	}
-	switch err := db.recordSemantics(ctx, o.Semantics); {
+	if o.past() == 0 {
+		err = db.recordSemantics(ctx, o.Semantics)
+	}
+	switch {
 	case backend.IsFull(err):
 		klog.FromContext(ctx).Error(err, "The server starts, and tries again", "advice", db.advice())
 		db.unrecorded = true
@@ -99,13 +102,13 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		db.close()
 		return nil, err
 	}
-	if db.store, err = db.openStore(ctx); err != nil {
+	if db.store, err = db.openStore(ctx, o.origin); err != nil {
 		db.close()
 		return nil, err
 	}
 	opened.Store(db.store)
 	compaction := o.EtcdCompactionInterval
-	if db.registration != nil {
+	if db.registration != nil || o.History == HistoryAll {
 		compaction = 0 // kine compacts on its own
 	}
 	db.fences = fence.New(fence.Config{
@@ -131,7 +134,14 @@ func (db *database) connect(ctx context.Context, o *Options) (err error) {
 	switch {
 	case o.Storage == StorageMemory:
 		c := memory.Config{Origin: originOf}
-		if !o.Ephemeral {
+		switch {
+		case o.origin != nil:
+			c.State = o.origin.state
+		case o.StateFile != "":
+			if c.State, err = o.loadState(ctx); err != nil {
+				return err
+			}
+		case !o.Ephemeral:
 			// Clients of an earlier server may still watch: its revisions have to be older than all of
 			// this one, so that they list again.
 			c.Revision = time.Now().UnixMilli()
@@ -155,15 +165,16 @@ func (db *database) connect(ctx context.Context, o *Options) (err error) {
 	return err
 }
 
-// openStore opens the store of all resources.
-func (db *database) openStore(ctx context.Context) (*store.Store, error) {
+// openStore opens the store of all resources. If it begins with a copy, it returns when the store has
+// everything that the etcd has.
+func (db *database) openStore(ctx context.Context, from *origin) (*store.Store, error) {
 	logger := klog.FromContext(ctx).WithName("store")
 	var failing atomic.Bool
 	var watcher clientv3.Watcher
 	if db.memory != nil {
 		watcher = db.memory.NewWatcher()
 	}
-	return store.Open(store.Config{
+	config := store.Config{
 		Client:      db.client,
 		Watcher:     watcher,
 		Transformer: db.encryption,
@@ -177,7 +188,20 @@ func (db *database) openStore(ctx context.Context) (*store.Store, error) {
 				logger.Info("The connection to etcd works again")
 			}
 		},
-	})
+	}
+	if from == nil || from.store == nil {
+		return store.Open(config)
+	}
+	config.From = from.store
+	s, err := store.Open(config)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Await(ctx, from.state.Revision()); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // stopped returns a channel that is closed when the embedded etcd has stopped.

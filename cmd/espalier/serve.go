@@ -40,7 +40,8 @@ members of system:masters, such as the administrator, have full access, and othe
 roles and bindings give them.
 
 With --storage memory it keeps objects only while it runs, which is quicker and leaves nothing
-behind but certificates and the kubeconfig.
+behind but certificates and the kubeconfig. With --history all, every revision since the start
+can be read.
 
 The data can only be used with the semantics that it was created with. --semantics and the
 environment variable ` + semanticsVariable + ` select it; the file .espalier.yaml is not read.

@@ -367,8 +367,6 @@ func TestIfReadable(t *testing.T) {
 	}
 }
 
-// textOf is another name of text, which is a local name in tests.
-type textOf = text
 
 // TestRead checks which stored CRDs can be read, and which states share a spec.
 func TestRead(t *testing.T) {
@@ -417,7 +415,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: renewed is not %v", change, renewed)
 		}
 	}
-	noGroup := &textOf{definitions: d}
+	noGroup := &source{reader: d.reader}
 	noGroup.entry.Store(entry("a.g", strings.Replace(text, `"group":"g",`, "", 1)))
 	if c, err := noGroup.load(); c != nil || err == nil || !strings.Contains(err.Error(), "the stored CRD a.g cannot be read: repair or delete the value of "+d.crds.Key("", "a.g")+" in etcd: it has no group") {
 		t.Errorf("got %v, %v", c, err)

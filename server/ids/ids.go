@@ -5,6 +5,7 @@ package ids
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"maps"
 	"strings"
 	"sync"
 
@@ -28,6 +29,16 @@ type Source struct {
 
 // New returns a source for a seed.
 func New(seed uint64) *Source { return &Source{seed: seed, counts: map[string]uint64{}} }
+
+// Clone returns a source that makes what s would make next.
+func (s *Source) Clone() *Source {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &Source{seed: s.seed, counts: maps.Clone(s.counts)}
+}
 
 // next returns the next bytes for something that the parts describe.
 func (s *Source) next(parts ...string) [sha256.Size]byte {

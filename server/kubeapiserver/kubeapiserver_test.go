@@ -38,7 +38,7 @@ func TestTable(t *testing.T) {
 	own := map[string]bool{}
 	for _, name := range []string{
 		"data-dir", "kubeconfig-out", "server-lease-duration", "quota-backend-bytes", "check-stored-objects", "controllers",
-		"max-long-running-requests-inflight", "max-list-bytes-inflight", "service-resolver", "ca-cert-file", "ca-key-file", "tls-san", "storage",
+		"max-long-running-requests-inflight", "max-list-bytes-inflight", "service-resolver", "ca-cert-file", "ca-key-file", "tls-san", "storage", "history",
 	} {
 		own[name] = true
 	}
