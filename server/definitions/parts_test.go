@@ -367,7 +367,6 @@ func TestIfReadable(t *testing.T) {
 	}
 }
 
-
 // TestRead checks which stored CRDs can be read, and which states share a spec.
 func TestRead(t *testing.T) {
 	t.Parallel()
