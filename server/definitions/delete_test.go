@@ -76,6 +76,13 @@ func TestDelete(t *testing.T) {
 	if again := u.stored(widgets); !again.DeletionTimestamp.Equal(c.DeletionTimestamp) || !slices.Equal(again.Finalizers, c.Finalizers) {
 		t.Errorf("got %v", again.ObjectMeta)
 	}
+	// A deletion that has deleted the objects does not begin again.
+	u.put(widgets, encoded(t, widgetsWith(func(c *api.CustomResourceDefinition) {
+		c.DeletionTimestamp, c.Finalizers = new(metav1.Now()), []string{"example.com/other"}
+	})))
+	if _, done, err := s.Delete(t.Context(), widgets, admitted, &metav1.DeleteOptions{}); err != nil || done || !slices.Equal(u.stored(widgets).Finalizers, []string{"example.com/other"}) {
+		t.Errorf("%v, %v, finalizers %v", done, err, u.stored(widgets).Finalizers)
+	}
 }
 
 // TestDeleteSeveral checks that each CRD of a collection is deleted like a single one.

@@ -219,6 +219,12 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // TestReport checks which failures to report on a deletion are logged.
 func TestReport(t *testing.T) {
 	t.Parallel()
@@ -241,7 +247,7 @@ func TestReport(t *testing.T) {
 		u.kv.err = test.failure
 		log := &lines{}
 		u.report(klog.NewContext(test.ctx, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(log)))), c, errRemaining)
-		if got := log.text.String(); strings.Contains(got, "Cannot write the status of a CRD") != test.logged {
+		if got := log.String(); strings.Contains(got, "Cannot write the status of a CRD") != test.logged {
 			t.Errorf("%s: logged %q", name, got)
 		}
 	}
@@ -267,6 +273,21 @@ func TestFinish(t *testing.T) {
 	}
 	if err := u.finish(t.Context(), c); !errors.Is(err, errRemaining) || u.stored(widgets) == nil {
 		t.Errorf("an object is left: %v", err)
+	}
+	for i, logged := range []bool{false, true} {
+		log, verbosity := &lines{}, i+1
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(log), textlogger.Verbosity(verbosity)))))
+		revision := u.store.Revision()
+		u.cleanUp(ctx, c)
+		u.eventually("it reports what is left", func() bool {
+			u.sync()
+			return u.store.Get(u.crds.Key("", widgets)).Revision > revision || log.String() != "" // the report changes nothing the second time
+		})
+		cancel()
+		u.cleanups.Wait()
+		if got := log.String(); strings.Contains(got, "is not complete") != logged {
+			t.Errorf("verbosity %d: logged %q", verbosity, got)
+		}
 	}
 	u.kv.err = errBroken
 	if _, err := u.client.Put(t.Context(), "/registry/example.com/widgets/default/a", `{}`); err != nil {
@@ -403,7 +424,7 @@ func TestSlow(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if got := log.text.String(); strings.Contains(got, "Reading all CRDs again") != (events > 64) {
+		if got := log.String(); strings.Contains(got, "Reading all CRDs again") != (events > 64) {
 			t.Errorf("%d events: logged %s", events, got)
 		}
 	}

@@ -19,6 +19,8 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 
 	"espalier.dev/api"
 	"espalier.dev/api/v1beta1"
@@ -240,6 +242,11 @@ func TestConvert(t *testing.T) {
 		if got := k.New().GetObjectKind().GroupVersionKind(); got.Version != k.Name() || got.Kind != "CustomResourceDefinition" {
 			t.Errorf("%s: new %v", k.Name(), got)
 		}
+		_, old := k.New().(*v1beta1.CustomResourceDefinition)
+		_, oldList := k.NewList().(*v1beta1.CustomResourceDefinitionList)
+		if old != (k == beta) || oldList != (k == beta) {
+			t.Errorf("%s: new %T and %T", k.Name(), k.New(), k.NewList())
+		}
 		if got := k.NewList().GetObjectKind().GroupVersionKind(); got.Version != k.Name() || got.Kind != "CustomResourceDefinitionList" {
 			t.Errorf("%s: new list %v", k.Name(), got)
 		}
@@ -267,6 +274,9 @@ func TestPrepareStatus(t *testing.T) {
 		}
 		if err := k.PrepareStatus(t.Context(), obj, &metav1.Status{}); err == nil {
 			t.Error("prepared with a status")
+		}
+		if err := k.PrepareStatus(t.Context(), &metav1.Status{}, represent(before.DeepCopy(), k.Name())); err == nil {
+			t.Error("a status is prepared")
 		}
 		if err := k.Prepare(t.Context(), obj, &metav1.Status{}); err == nil {
 			t.Error("prepared with a status")
@@ -525,6 +535,15 @@ func TestRetryAfter(t *testing.T) {
 		}
 		d.retries[name].timer.Stop()
 	}
+	// A full etcd is logged elsewhere, so this is for those who want to know more.
+	for verbosity, logged := range map[int]bool{1: false, 2: true} {
+		log := &lines{}
+		d.retryAfter(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(log), textlogger.Verbosity(verbosity)))), "full", rpctypes.ErrNoSpace, "failed")
+		if got := log.String(); strings.Contains(got, "failed") != logged {
+			t.Errorf("verbosity %d: logged %q", verbosity, got)
+		}
+	}
+	d.retries["full"].timer.Stop()
 	// The CRD is reconciled after the pause.
 	d.retries["soon"] = &retry{pause: 0, timer: time.NewTimer(time.Hour)}
 	d.retry(t.Context(), "soon", lastRetry)
