@@ -29,7 +29,7 @@ func (c *check) rules(r ruleReport) {
 	for _, e := range r.FieldErrors(r.path, false) {
 		rule := costly[e.Field]
 		for i, at := range c.d.locate(e.Field) {
-			if rule == nil || e.Type != field.ErrorTypeForbidden {
+			if e.Type != field.ErrorTypeForbidden {
 				c.add(celRule, at, note{severity: analysis.Error}, c.d.inWords(celBody(e), i))
 				continue
 			}

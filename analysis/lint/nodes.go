@@ -147,7 +147,7 @@ func (n *node) typ() string {
 // nullable reports whether the node accepts null.
 func (n *node) nullable() bool {
 	core := n.core.Schema()
-	return n.s.Nullable || core != nil && core.Nullable
+	return core != nil && core.Nullable
 }
 
 // negated reports whether the schema is below a not, which inverts accept and reject.

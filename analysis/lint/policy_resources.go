@@ -475,7 +475,7 @@ func exemptOfWebhooks(e *endpoint) bool {
 // excluded reports rules that exclude everything that others include.
 func (l *policyLinter) excluded(p *policyObject, at *place, m *v1.MatchResources) {
 	included := p.matches.all()
-	if len(m.ExcludeResourceRules) == 0 || len(included) == 0 {
+	if len(included) == 0 {
 		return
 	}
 	isExcluded := func(e *endpoint, op v1.OperationType) bool {

@@ -41,7 +41,7 @@ func (k typedKind) String() string {
 func typedKinds(all []*endpointMatch, found *matches) (out []typedKind) {
 	seen := map[runtimeschema.GroupVersionKind]bool{}
 	for _, m := range all {
-		if seen[m.kind] || m.kind.Kind == "" {
+		if seen[m.kind] {
 			continue
 		}
 		seen[m.kind] = true

@@ -109,7 +109,7 @@ func (c *check) draft4Default(n *node) {
 	if n.site != c.d.legacy || n.s.Default == nil {
 		return
 	}
-	if v, ok := value(n.s.Default); ok && v != nil && !c.fits(n, v) {
+	if v, _ := value(n.s.Default); !c.fits(n, v) {
 		c.warn(invalidDefault, n.at.child("default"),
 			fmt.Sprintf("the default has type %s, but the field has type %s", typeOf(v), n.typeNames()))
 	}
@@ -292,7 +292,7 @@ func (g *defaultGates) node(n *node) {
 	if g.gates == nil {
 		g.gates, g.waiting = map[*node]*node{}, map[*node][]string{}
 	}
-	hasDefault := n.s.Default != nil && len(n.s.Default.Raw) > 0
+	hasDefault := n.s.Default != nil
 	switch n.kind {
 	case rootNode:
 		if hasDefault {

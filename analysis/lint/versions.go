@@ -63,12 +63,12 @@ func (d *definition) versions() (all []version) {
 	return all
 }
 
-// convertsNothing reports whether the conversion strategy is None.
+// convertsNothing reports whether the conversion strategy is None, which is the default.
 func (d *definition) convertsNothing() bool {
 	if d.beta != nil {
-		return d.beta.Spec.Conversion == nil || d.beta.Spec.Conversion.Strategy == api.NoneConverter
+		return d.beta.Spec.Conversion.Strategy == api.NoneConverter
 	}
-	return d.v1.Spec.Conversion == nil || d.v1.Spec.Conversion.Strategy == api.NoneConverter
+	return d.v1.Spec.Conversion.Strategy == api.NoneConverter
 }
 
 // loss compares what two versions keep of an object.

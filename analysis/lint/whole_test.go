@@ -137,6 +137,7 @@ spec:
 		{"a webhook converts", ab, a, "  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://x'}}}", nil},
 		{"the storage version preserves", ab, any, "", nil},
 		{"other pruning", any, a, "", []string{"warning .properties[spec]"}},
+		{"other pruning of specified fields", `spec: {x-kubernetes-preserve-unknown-fields: true, properties: {b: {type: string}}, items: {type: object, properties: {c: {type: string}}}}`, `spec: {type: object, properties: {a: {type: string}}, items: {type: object}}`, "", []string{"warning .properties[spec]"}},
 		{"items and values", list, `l: {type: array, items: {type: object, properties: {x: {type: string}}}}, m: {type: object, additionalProperties: {type: object, properties: {x: {type: string}}}}`, "",
 			[]string{"warning .properties[l].items.properties[a]", "warning .properties[m].additionalProperties.properties[b]"}},
 		{"keys", list, `l: {type: array, items: {type: object, properties: {a: {type: string}}}}, m: {type: object, properties: {x: {type: string}}}`, "",
@@ -552,8 +553,8 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	rules, err := lint.Configured(file)
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(rules) != len(lint.Rules()) {
+		t.Fatalf("%d rules, error %v", len(rules), err)
 	}
 	for _, r := range rules {
 		switch r.ID {
