@@ -200,6 +200,7 @@ func TestIsNormalText(t *testing.T) {
 		head + `,"managedFields":[{"manager":"m","fieldsV1":{"f:a":{}}}]}}`:                                                             true,
 		head + `},"pod":{"apiVersion":"v1","kind":"K","metadata":{"name":"n"},"x":[1]}}`:                                                true,
 		head + `},"own":{"apiVersion":"v1","kind":"K"}}`:                                                                                true, head + `},"m":{"a":null,"b":{}}}`: true,
+		head + `,"managedFields":[{}]}}`: true, head + `,"finalizers":{"a"]}}`: false,
 		// The schema has a default in this metadata.
 		head + `},"own":{"metadata":{}}}`: false, head + `},"own":{"metadata":{"generation":1}}}`: false,
 		// Values that decoding changes or rejects.

@@ -77,13 +77,12 @@ func isDotted(s string) (parts int, ok bool) {
 }
 
 func isPlainHostname(s string) bool {
-	parts, ok := isDotted(s)
-	if !ok || parts < 2 || len(s) > 250 {
+	if parts, _ := isDotted(s); parts < 2 || len(s) > 250 {
 		return false
 	}
 	top := s[strings.LastIndexByte(s, '.')+1:]
 	for i := 0; i < len(top); i++ {
-		if top[i] < 'a' || top[i] > 'z' {
+		if top[i] < 'a' { // a digit, a hyphen or a capital letter
 			return false
 		}
 	}

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
@@ -32,6 +33,10 @@ func TestPlainFormsAreTaken(t *testing.T) {
 				t.Errorf("%q is a plain %s, but is not taken as one", s, format)
 			}
 		}
+	}
+	long := strings.Repeat(strings.Repeat("a", 49)+".", 5)
+	if top := "aa"; isPlainHostname(long+top) || !isPlainHostname(long[2:]+top) || isPlainHostname(long[1:]+top) {
+		t.Error("a host name of 250 bytes is not plain, or a longer one is")
 	}
 }
 

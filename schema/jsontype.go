@@ -106,5 +106,5 @@ func isJSONInteger(f float64) bool {
 	if f == rounded {
 		return true
 	}
-	return rounded != 0 && math.Abs(f-rounded) < 1e-9*math.Abs(rounded)
+	return math.Abs(f-rounded) < 1e-9*math.Abs(rounded)
 }

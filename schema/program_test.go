@@ -80,7 +80,7 @@ func TestReportLimit(t *testing.T) {
 // TestIntegralFloats checks which floats count as integers: up to the largest that is exact.
 func TestIntegralFloats(t *testing.T) {
 	for f, want := range map[float64]bool{
-		0: true, 1: true, 1.5: false, 1 + 1e-10: true, 1 + 1e-8: false, 1e-12: false, -1e-12: false,
+		0: true, 1: true, 1.5: false, 1 + 1e-10: true, 1 + 1e-8: false, 1e-12: false, -1e-12: false, 499999999.5: false, 500000000.5: true,
 		1<<53 - 1: true, 1 - 1<<53: true, 1 << 53: false, -(1 << 53): false,
 	} {
 		if got := isJSONInteger(f); got != want {

@@ -60,7 +60,7 @@ func newPlugins(p *generic.Webhook, n policies.Namespaces, a authorizer.Uncondit
 
 // boundConditions makes a plugin compile match conditions with bounded functions. The plugin has
 // no option for its compiler, and nothing that it calls can replace it.
-func boundConditions(p *generic.Webhook) error {
+func boundConditions(p any) error {
 	const name = "filterCompiler"
 	f := reflect.ValueOf(p).Elem().FieldByName(name)
 	if !f.IsValid() || f.Type() != reflect.TypeFor[cel.ConditionCompiler]() {

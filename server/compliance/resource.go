@@ -127,10 +127,7 @@ func (s *Scanner) list(ctx context.Context, o *metainternalversion.ListOptions) 
 				continue
 			}
 			if o.Limit > 0 && int64(len(list.Items)) == o.Limit {
-				token, err := json.Marshal(last)
-				if err != nil {
-					return nil, err
-				}
+				token, _ := json.Marshal(last) // it has only texts
 				list.SetContinue(base64.RawURLEncoding.EncodeToString(token))
 				return list, nil
 			}

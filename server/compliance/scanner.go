@@ -234,11 +234,8 @@ func (s *Scanner) drain(ctx context.Context, w *store.Watcher) error {
 
 // scanOf returns the scan of the CRD to which a key belongs, or nil.
 func (s *Scanner) scanOf(key string) *scan {
-	at, ok := keys.Root(s.config.Store.Prefix()).Parse(key)
-	if !ok || at.Resource.Empty() {
-		return nil
-	}
-	name := at.Resource.String()
+	at, _ := keys.Root(s.config.Store.Prefix()).Parse(key)
+	name := at.Resource.String() // empty for other keys
 	if c := s.scans[name]; c != nil {
 		return c
 	}
