@@ -381,8 +381,7 @@ func TestIfReadable(t *testing.T) {
 func TestRead(t *testing.T) {
 	t.Parallel()
 	v1, _ := kindsFor(t, schema.Kubernetes)
-	crds := keys.Root("/registry/").CRDs()
-	d := &Definitions{kinds: v1.kinds, crds: crds, reader: &reader{kinds: v1.kinds, crds: crds}}
+	d := &Definitions{kinds: v1.kinds, crds: keys.Root("/registry/").CRDs(), reader: &reader{kinds: v1.kinds}}
 	const text = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"a.g","uid":"u","generation":1},"spec":{"group":"g","names":{"plural":"a"},"versions":[{"name":"v1"}]}}`
 	entry := func(name, text string) *store.Entry {
 		return &store.Entry{Key: d.crds.Key("", name), Value: []byte(text), Revision: 7}

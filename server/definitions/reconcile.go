@@ -96,8 +96,7 @@ func New(c Config) (*Definitions, error) {
 	if c.Warnings == nil {
 		c.Warnings = func(context.Context, *api.CustomResourceDefinition) []string { return nil }
 	}
-	crds := keys.Root(c.Store.Prefix()).CRDs()
-	d := &Definitions{config: c, crds: crds, reader: &reader{kinds: &kinds{options: c.Options}, crds: crds}, kinds: &kinds{options: c.Options, warnings: c.Warnings,
+	d := &Definitions{config: c, crds: keys.Root(c.Store.Prefix()).CRDs(), reader: &reader{kinds: &kinds{options: c.Options}}, kinds: &kinds{options: c.Options, warnings: c.Warnings,
 		compliance: c.Compliance}, progress: progress.New(), ready: make(chan struct{}), again: make(chan string),
 		holding: map[string]*held{}, released: make(chan *held), known: map[string]*stored{},
 		fenced: map[types.UID]bool{}, retries: map[string]*retry{}}
@@ -170,7 +169,7 @@ func (d *Definitions) Refresh(ctx context.Context, name string) error {
 		_ = d.progress.Wait(ctx, uint64(e.Revision))
 	}
 	if _, ok := d.leftOut.Load(name); ok {
-		return d.reader.unreadableError(name, nil)
+		return d.unreadableError(name, nil)
 	}
 	return nil
 }

@@ -50,7 +50,6 @@ type source struct {
 // reader reads stored CRDs.
 type reader struct {
 	kinds *kinds // without what belongs to a server
-	crds  keys.Prefix
 	// loaded counts those whose schemas were decoded.
 	loaded atomic.Uint64
 }
@@ -64,19 +63,24 @@ func (s *source) load() (*api.CustomResourceDefinition, error) {
 		err = errors.New("it has no group")
 	}
 	if err != nil {
-		return nil, s.unreadableError(keys.Name(e.Key), err)
+		return nil, unreadableError(e.Key, err)
 	}
 	return c, nil
 }
 
 // unreadableError returns the error for clients that need a stored CRD that cannot be read.
-func (r *reader) unreadableError(name string, err error) error {
+func (d *Definitions) unreadableError(name string, err error) error {
+	return unreadableError(d.crds.Key("", name), err)
+}
+
+// unreadableError returns the error for clients that need the CRD with a key.
+func unreadableError(key string, err error) error {
 	reason := ""
 	if err != nil {
 		reason = ": " + err.Error()
 	}
 	return apierrors.NewServiceUnavailable(fmt.Sprintf("the stored CRD %s cannot be read: repair or delete the value of %s in etcd%s",
-		name, r.crds.Key("", name), reason))
+		keys.Name(key), key, reason))
 }
 
 // read reads an entry, without its schemas. It returns nil if it cannot be read. old is the

@@ -16,7 +16,7 @@ func TestState(t *testing.T) {
 	v1, _ := kindsFor(t, schema.Kubernetes)
 	crds := keys.Root("/registry/").CRDs()
 	newDefinitions := func() *Definitions {
-		d := &Definitions{kinds: v1.kinds, crds: crds, reader: &reader{kinds: v1.kinds, crds: crds}, known: map[string]*stored{},
+		d := &Definitions{kinds: v1.kinds, crds: crds, reader: &reader{kinds: v1.kinds}, known: map[string]*stored{},
 			retries: map[string]*retry{}, holding: map[string]*held{}}
 		d.catalog.Store(crd.NewCatalog())
 		return d

@@ -55,7 +55,7 @@ func (d *Definitions) ifReadable(info rest.UpdatedObjectInfo) rest.UpdatedObject
 	return rest.WrapUpdatedObjectInfo(info, func(_ context.Context, obj, old runtime.Object) (runtime.Object, error) {
 		c, err := hub(old)
 		if err == nil && c.Name != "" && unreadable(c) {
-			err = d.reader.unreadableError(c.Name, nil)
+			err = d.unreadableError(c.Name, nil)
 		}
 		return obj, err
 	})
@@ -142,7 +142,7 @@ func (s *crdStorage) rewrite(ctx context.Context, name string, conditions storag
 		storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
 			c, err := hub(existing)
 			if err == nil && unreadable(c) {
-				err = s.definitions.reader.unreadableError(name, nil)
+				err = s.definitions.unreadableError(name, nil)
 			}
 			if err == nil {
 				err = change(c, existing)

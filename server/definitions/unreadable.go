@@ -30,7 +30,7 @@ func (s *crdStorage) deleteUnreadable(ctx context.Context, c *api.CustomResource
 	case known && c.DeletionTimestamp != nil: // the deletion is already running
 		return obj, false, nil
 	case len(c.Finalizers) > 0:
-		return nil, false, s.definitions.reader.unreadableError(c.Name, nil)
+		return nil, false, s.definitions.unreadableError(c.Name, nil)
 	case !known:
 		return s.Store.Delete(ctx, c.Name, validate, o)
 	}
