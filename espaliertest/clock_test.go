@@ -174,7 +174,7 @@ func TestBubbleWatch(t *testing.T) {
 // TestBubbleInformers waits for the resyncs of an informer.
 func TestBubbleInformers(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *espaliertest.Server, client kubernetes.Interface) {
-		factory := informers.NewSharedInformerFactoryWithOptions(client, 10*time.Hour, informers.WithNamespace("kube-system"))
+		factory := informers.NewSharedInformerFactoryWithOptions(client, time.Hour, informers.WithNamespace("kube-system"))
 		informer := factory.Core().V1().ConfigMaps().Informer()
 		var added, resynced atomic.Int64
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -186,7 +186,7 @@ func TestBubbleInformers(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		factory.Start(ctx.Done())
 		factory.WaitForCacheSync(ctx.Done())
-		time.Sleep(25 * time.Hour)
+		time.Sleep(150 * time.Minute)
 		synctest.Wait()
 		if n := added.Load(); n == 0 || resynced.Load() != 2*n {
 			t.Errorf("%d objects, %d updates", n, resynced.Load())

@@ -230,4 +230,11 @@ func TestOrder(t *testing.T) {
 	if len(orders) == 1 {
 		t.Error("all seeds have the same order")
 	}
+	if *orderRuns > 1 {
+		others := map[string]bool{}
+		for range *orderRuns {
+			others[race(t, 0, false)] = true
+		}
+		t.Logf("without turns, %d runs have %d different orders", *orderRuns, len(others))
+	}
 }
