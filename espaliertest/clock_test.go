@@ -223,10 +223,11 @@ func TestBubbleRejects(t *testing.T) {
 			t.Fatal(err)
 		}
 		for want, option := range map[string]espaliertest.Option{
-			"etcd cannot run in a bubble":          espaliertest.WithEtcd(),
-			"keep the objects in memory":           espaliertest.WithFlags("--etcd-servers=http://127.0.0.1:1"),
-			"--client-ca-file cannot be set in a":  espaliertest.WithFlags("--client-ca-file=" + file),
-			"--audit-log-path cannot be set in a ": espaliertest.WithFlags("--audit-policy-file="+file, "--audit-log-path=-"),
+			"etcd cannot run in a bubble":                                    espaliertest.WithEtcd(),
+			"keep the objects in memory":                                     espaliertest.WithFlags("--etcd-servers=http://127.0.0.1:1"),
+			"--client-ca-file cannot be set in a":                            espaliertest.WithFlags("--client-ca-file=" + file),
+			"--authentication-token-webhook-config-file cannot be set in a ": espaliertest.WithFlags("--authentication-token-webhook-config-file=" + file),
+			"--audit-log-path cannot be set in a ":                           espaliertest.WithFlags("--audit-policy-file="+file, "--audit-log-path=-"),
 		} {
 			if _, err := espaliertest.Run(option); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("want %q, got %v", want, err)

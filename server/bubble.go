@@ -37,6 +37,10 @@ func (o *Options) validateBubble(bad func(format string, args ...any)) {
 		{"audit-log-path", o.AuditLogPath != "", "has a goroutine that never ends"},
 		{"audit-webhook-config-file", o.AuditWebhookConfigFile != "", "connects to a socket"},
 		{"encryption-provider-config", o.EncryptionProviderConfig != "", "may connect to a socket"},
+		{"authentication-config", o.Authentication.ConfigFile != "", "may connect to a socket"},
+		{"authentication-token-webhook-config-file", o.Authentication.WebhookConfigFile != "", "connects to a socket"},
+		{"oidc-issuer-url", o.Authentication.OIDC.IssuerURL != "", "connects to a socket"},
+		{"requestheader-client-ca-file", o.Authentication.RequestHeader.ClientCAFile != "", "watches the file"},
 		{"authorization-config", o.Authorization.File != "", "may connect to a socket"},
 		{"authorization-webhook-config-file", o.Authorization.WebhookConfigFile != "", "connects to a socket"},
 	} {
