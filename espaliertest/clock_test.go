@@ -223,11 +223,15 @@ func TestBubbleRejects(t *testing.T) {
 			t.Fatal(err)
 		}
 		for want, option := range map[string]espaliertest.Option{
-			"etcd cannot run in a bubble":                                    espaliertest.WithEtcd(),
-			"keep the objects in memory":                                     espaliertest.WithFlags("--etcd-servers=http://127.0.0.1:1"),
-			"--client-ca-file cannot be set in a":                            espaliertest.WithFlags("--client-ca-file=" + file),
-			"--authentication-token-webhook-config-file cannot be set in a ": espaliertest.WithFlags("--authentication-token-webhook-config-file=" + file),
-			"--audit-log-path cannot be set in a ":                           espaliertest.WithFlags("--audit-policy-file="+file, "--audit-log-path=-"),
+			"etcd cannot run in a bubble":                        espaliertest.WithEtcd(),
+			"keep the objects in memory":                         espaliertest.WithFlags("--etcd-servers=http://127.0.0.1:1"),
+			"--client-ca-file cannot be set in a":                espaliertest.WithFlags("--client-ca-file=" + file),
+			"--audit-log-path cannot be set in a ":               espaliertest.WithFlags("--audit-policy-file="+file, "--audit-log-path=-"),
+			"--authentication-config cannot be set in a ":        espaliertest.WithFlags("--authentication-config=" + file),
+			"--authentication-token-webhook-config-file cannot ": espaliertest.WithFlags("--authentication-token-webhook-config-file=" + file),
+			"--oidc-issuer-url cannot be set in a ":              espaliertest.WithFlags("--oidc-issuer-url=https://127.0.0.1:1", "--oidc-client-id=a"),
+			"--requestheader-client-ca-file cannot be set in a ": espaliertest.WithFlags("--requestheader-client-ca-file=" + file),
+			"--kubeconfig-out cannot be set in a ":               espaliertest.WithFlags("--kubeconfig-out=" + file),
 		} {
 			if _, err := espaliertest.Run(option); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("want %q, got %v", want, err)
@@ -242,28 +246,92 @@ func TestBubbleRejects(t *testing.T) {
 			s.Kubeconfig()
 		}()
 
-		if _, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), &admissionv1.ValidatingWebhookConfiguration{
+		if _, err := espaliertest.KubeConfigFromREST(s.Config()); err == nil || !strings.Contains(err.Error(), "cannot be a kubeconfig") {
+			t.Error(err)
+		}
+
+		// A webhook that may be ignored would never be called.
+		for name, address := range map[string]admissionv1.WebhookClientConfig{
+			"url": {URL: ptr.To("https://127.0.0.1:1")}, "service": {Service: &admissionv1.ServiceReference{Namespace: "default", Name: "hook"}},
+		} {
+			for _, policy := range []admissionv1.FailurePolicyType{admissionv1.Fail, admissionv1.Ignore} {
+				rules := []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{"CREATE"},
+					Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}}}
+				configurations := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+				if _, err := configurations.Create(t.Context(), &admissionv1.ValidatingWebhookConfiguration{
+					ObjectMeta: metav1.ObjectMeta{Name: "hook"},
+					Webhooks: []admissionv1.ValidatingWebhook{{Name: "hook.example.com", AdmissionReviewVersions: []string{"v1"},
+						SideEffects: ptr.To(admissionv1.SideEffectClassNone), ClientConfig: address, Rules: rules, FailurePolicy: &policy}},
+				}, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				_, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{})
+				if err == nil || !strings.Contains(err.Error(), "cannot call webhooks") {
+					t.Errorf("%s, %s: %v", name, policy, err)
+				}
+				if err := configurations.Delete(t.Context(), "hook", metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		mutating := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+		if _, err := mutating.Create(t.Context(), &admissionv1.MutatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "hook"},
-			Webhooks: []admissionv1.ValidatingWebhook{{
-				Name: "hook.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionv1.SideEffectClassNone),
-				ClientConfig: admissionv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1")},
-				Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{"CREATE"},
-					Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}}},
-			}},
+			Webhooks: []admissionv1.MutatingWebhook{{Name: "hook.example.com", AdmissionReviewVersions: []string{"v1"},
+				SideEffects: ptr.To(admissionv1.SideEffectClassNone), ClientConfig: admissionv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1")},
+				FailurePolicy: ptr.To(admissionv1.Ignore), Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{"*"},
+					Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}}}}},
 		}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		_, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{})
 		if err == nil || !strings.Contains(err.Error(), "cannot call webhooks") {
-			t.Error(err)
+			t.Errorf("a mutating webhook: %v", err)
 		}
 	})
+}
+
+// TestBubbleSides uses a server from the other side of a bubble.
+func TestBubbleSides(t *testing.T) {
+	t.Parallel()
+	server := espaliertest.Start(t)
+	panicOf := func(f func()) (message string) {
+		defer func() { message = fmt.Sprint(recover()) }()
+		f()
+		return ""
+	}
+	var inside *espaliertest.Server
+	synctest.Test(t, func(t *testing.T) {
+		if got := panicOf(func() { server.Config() }); !strings.Contains(got, "start it in the bubble, or fork it there") {
+			t.Errorf("%q", got)
+		}
+		o := &outside{T: t}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			server.Reset(o)
+		}()
+		<-done
+		if !strings.Contains(o.message, "start it in the bubble, or fork it there") {
+			t.Errorf("%q", o.message)
+		}
+		inside = server.Fork(t)
+		inside.Config()
+	})
+	if got := panicOf(func() { inside.Config() }); !strings.Contains(got, "runs in a bubble of testing/synctest: use it there") {
+		t.Errorf("%q", got)
+	}
 }
 
 // outside is a test that records how it fails.
 type outside struct {
 	*testing.T
 	message string
+}
+
+func (o *outside) Fatal(args ...any) {
+	o.message = fmt.Sprint(args...)
+	runtime.Goexit()
 }
 
 func (o *outside) Fatalf(format string, args ...any) {
@@ -296,7 +364,7 @@ func TestBubbleErrors(t *testing.T) {
 			time.Sleep(time.Duration(3-i) * 24 * time.Hour)
 			begin := time.Now()
 			utilruntime.HandleError(errors.New("an error of TestBubbleErrors"))
-			if took := time.Since(begin); took != time.Millisecond {
+			if took := time.Since(begin); took != 0 {
 				t.Errorf("it waits for %v", took)
 			}
 		})

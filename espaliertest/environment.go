@@ -46,7 +46,7 @@ type Environment struct {
 	// Config is the configuration of an administrator's client. Start sets it. If
 	// UseExistingCluster is set, it selects the cluster.
 	Config *rest.Config
-	// KubeConfig is the same as a kubeconfig file. Start sets it.
+	// KubeConfig is the same as a kubeconfig file. Start sets it, but not in a bubble of testing/synctest.
 	KubeConfig []byte
 
 	// CRDInstallOptions configures the installation of CRDs.
@@ -125,7 +125,7 @@ func (e *Environment) Start() (*rest.Config, error) {
 	if err := e.connect(); err != nil {
 		return nil, err
 	}
-	if len(e.KubeConfig) == 0 {
+	if len(e.KubeConfig) == 0 && e.Config.Dial == nil {
 		var err error
 		if e.KubeConfig, err = KubeConfigFromREST(e.Config); err != nil {
 			return nil, err
@@ -224,7 +224,10 @@ func (e *Environment) AddUser(user User, base *rest.Config) (*AuthenticatedUser,
 	}
 	if base != nil {
 		merged := rest.CopyConfig(base)
-		merged.Host, merged.TLSClientConfig, merged.Dial = config.Host, config.TLSClientConfig, config.Dial
+		merged.Host, merged.TLSClientConfig = config.Host, config.TLSClientConfig
+		if config.Dial != nil {
+			merged.Dial = config.Dial
+		}
 		config = merged
 	}
 	return &AuthenticatedUser{config: config}, nil
@@ -236,6 +239,9 @@ func (e *Environment) Server() *Server { return e.server }
 
 // KubeConfigFromREST returns the contents of a kubeconfig file.
 func KubeConfigFromREST(config *rest.Config) ([]byte, error) {
+	if config.Dial != nil {
+		return nil, errors.New("a client configuration with Dial, such as that of a server in a bubble of testing/synctest, cannot be a kubeconfig: use the configuration itself")
+	}
 	const name = "envtest"
 	file := clientcmdapi.NewConfig()
 	file.Clusters[name] = &clientcmdapi.Cluster{

@@ -128,8 +128,10 @@ func WithoutControllers() Option {
 }
 
 // WithSeed makes the names and UIDs of new objects, and the addresses and ports of services,
-// repeatable. The seed decides the nth UID of an object with a name, and the nth name for a
-// generateName, so the order of requests for other objects does not matter.
+// repeatable. The seed decides the nth UID of an object with a name, the nth name for a
+// generateName and the nth address, and attempts that fail count, too. So they depend on the order of
+// requests for the same name, the same generateName, or services, and not on that of others. Servers with
+// the same seed have the same names and UIDs.
 func WithSeed(seed uint64) Option {
 	return func(c *settings) { c.options.Seed = &seed }
 }
@@ -222,8 +224,12 @@ func unlimited(config *rest.Config) *rest.Config {
 }
 
 // Config returns a client configuration for an administrator, a member of system:masters.
-// The caller may change it.
-func (s *Server) Config() *rest.Config { return rest.CopyConfig(s.config) }
+// The caller may change it. Config panics if a bubble of testing/synctest is between the caller and the
+// server.
+func (s *Server) Config() *rest.Config {
+	s.checkSide(func(message string) { panic("espaliertest: " + message) })
+	return rest.CopyConfig(s.config)
+}
 
 // Kubeconfig returns the path of the administrator's kubeconfig, for programs such as
 // kubectl. It panics if the server runs in a bubble of testing/synctest: no other program can connect.
@@ -267,6 +273,7 @@ func KeepCRDs() ResetOption { return func(s *resetSettings) { s.keepCRDs = true 
 // at the same time may remain.
 func (s *Server) Reset(t testing.TB, opts ...ResetOption) {
 	t.Helper()
+	s.checkSide(fails(t))
 	var c resetSettings
 	for _, o := range opts {
 		o(&c)
@@ -292,6 +299,7 @@ func (s *Server) Reset(t testing.TB, opts ...ResetOption) {
 // skipped, but a source without any CRD fails the test.
 func (s *Server) InstallCRDs(t testing.TB, sources ...any) {
 	t.Helper()
+	s.checkSide(fails(t))
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	if err := installCRDs(ctx, s.config, sources); err != nil {
@@ -304,6 +312,7 @@ func (s *Server) InstallCRDs(t testing.TB, sources ...any) {
 // access that roles and bindings give them.
 func (s *Server) AddUser(t testing.TB, name string, groups ...string) *rest.Config {
 	t.Helper()
+	s.checkSide(fails(t))
 	config, err := s.server.UserConfig(name, groups...)
 	if err != nil {
 		t.Fatalf("add the user %q: %v", name, err)

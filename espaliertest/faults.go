@@ -49,6 +49,7 @@ func Chaos(seed uint64, p Profile) []Rule { return faults.Chaos(seed, p) }
 // reported in its log, or fails the test if the rule is Strict.
 func (s *Server) Inject(t testing.TB, rules ...Rule) *Injection {
 	t.Helper()
+	s.checkSide(fails(t))
 	in, err := s.server.Faults().Inject(rules...)
 	if err != nil {
 		t.Fatalf("inject faults: %v", err)

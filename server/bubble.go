@@ -14,8 +14,8 @@ import (
 )
 
 // bubblePort is the port in the URL of a server in a bubble, unless the options have one. Nothing
-// listens there.
-const bubblePort = 6443
+// listens there, so that a client that connects over the network fails at once.
+const bubblePort = 1
 
 // validateBubble reports options that a server in a bubble of testing/synctest cannot have. The clock of a bubble
 // stops while a goroutine waits for a socket or for the notification of a changed file.
@@ -26,6 +26,9 @@ func (o *Options) validateBubble(bad func(format string, args ...any)) {
 	if o.Storage != StorageMemory {
 		bad("etcd cannot run in a bubble of testing/synctest, because it waits for sockets and the disk: keep the objects in memory (--storage %s; "+
 			"in espaliertest, remove WithEtcd, --etcd-servers, --quota-backend-bytes and --data-dir), or start the server outside of the bubble", StorageMemory)
+	}
+	if o.KubeconfigOut != "" {
+		bad("--kubeconfig-out cannot be set in a bubble of testing/synctest, because no other program can connect to the server: remove it, or start the server outside of the bubble")
 	}
 	for _, f := range []struct {
 		flag string

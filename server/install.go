@@ -280,7 +280,7 @@ func newPlugins(f *foundation, defs *definitions.Definitions, kubernetes *builti
 		Quota:           quotas.Config(f.options.runs(controllerQuota)),
 		IDs:             f.ids,
 		Dynamic: dynamicadmission.New(dynamicadmission.Config{
-			Store: f.db.store, Authorizer: f.authorizer, Guard: f.network.Guard, Services: f.network.Services(),
+			Store: f.db.store, Authorizer: f.authorizer, Guard: f.network.Guard, Services: f.network.Services(), NoCalls: f.network.Rejects(),
 			Kinds: kubernetes, Storage: resources.Storage, Catalog: defs.Catalog, Definition: defs.Resource().Definition,
 		}).Plugin,
 	}, f.options.admits, f.options.AdmissionControlConfigFile)

@@ -41,6 +41,9 @@ type Config struct {
 	// webhook that is a service.
 	Guard    webhookutil.AuthenticationInfoResolverWrapper
 	Services webhookutil.ServiceResolver
+	// NoCalls is set if no webhook can be called. Those with failurePolicy Ignore are then errors, too:
+	// they would never be called.
+	NoCalls bool
 	// Kinds has Kubernetes' own kinds.
 	Kinds Kinds
 	// Storage returns the storage of a CRD's objects, in a version. The CRDs are those in Catalog.

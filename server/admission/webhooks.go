@@ -50,6 +50,8 @@ type webhooks[T any] struct {
 	// plugin makes the plugin with its part of the configuration file.
 	plugin func() (*plugins, error)
 	file   []byte
+	// noCalls is set if no webhook can be called.
+	noCalls bool
 
 	mu sync.Mutex
 	// base is what all states of the configurations share; it is made with the first
@@ -76,7 +78,7 @@ func newValidatingWebhooks(c *Config, n policies.Namespaces,
 
 func newWebhooks[T any](c *Config, n policies.Namespaces, s *stored[T],
 	plugin func(io.Reader, policies.Namespaces, authorizer.UnconditionalAuthorizer) (*plugins, error)) *webhooks[T] {
-	w := &webhooks[T]{Handler: policies.WebhookOperations(), configurations: s}
+	w := &webhooks[T]{Handler: policies.WebhookOperations(), configurations: s, noCalls: c.NoCalls}
 	w.plugin = func() (*plugins, error) {
 		var file io.Reader
 		if len(w.file) > 0 {
@@ -146,10 +148,37 @@ func (w *webhooks[T]) of(l *list[T]) (*generic.Webhook, error) {
 			return nil, err
 		}
 	}
-	plugin, err := pluginOf(w.base, l.items)
+	items := l.items
+	if w.noCalls {
+		items = failing(items)
+	}
+	plugin, err := pluginOf(w.base, items)
 	if err != nil {
 		return nil, err
 	}
 	w.current.Store(&webhookState[T]{l, plugin})
 	return plugin, nil
+}
+
+// failing returns configurations whose webhooks all have failurePolicy Fail.
+func failing[T any](configurations []T) []T {
+	fail := admissionregistrationv1.Fail
+	out := make([]T, len(configurations))
+	for i, c := range configurations {
+		switch c := any(c).(type) {
+		case *admissionregistrationv1.MutatingWebhookConfiguration:
+			c = c.DeepCopy()
+			for j := range c.Webhooks {
+				c.Webhooks[j].FailurePolicy = &fail
+			}
+			out[i] = any(c).(T)
+		case *admissionregistrationv1.ValidatingWebhookConfiguration:
+			c = c.DeepCopy()
+			for j := range c.Webhooks {
+				c.Webhooks[j].FailurePolicy = &fail
+			}
+			out[i] = any(c).(T)
+		}
+	}
+	return out
 }

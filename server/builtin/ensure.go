@@ -90,35 +90,42 @@ func (h *Handler) Bootstrap(ctx context.Context, c *bootstrap.Config, roles []de
 // again and again. It is called often, and costs little if nothing was deleted or changed since the
 // last call. Calls must not be concurrent.
 func (h *Handler) NewRestorer(c *bootstrap.Config) func(context.Context) error {
-	namespaces, others := bootstrap.Namespaces(), slices.Concat(c.Objects(), c.Endpoints())
-	// seen has the revisions of the objects that are as they should be.
-	seen := map[kind.Object]int64{}
-	restore := func(ctx context.Context, objects []kind.Object) error {
-		var changed []kind.Object
-		revisions := map[kind.Object]int64{}
-		for _, obj := range objects {
-			e, err := h.endpointOf(obj)
-			if err != nil {
+	// seen has the revisions of the objects that are as they should be, by their keys.
+	seen := map[string]int64{}
+	restorer := func(objects func() []kind.Object) func(context.Context) error {
+		var keys []string
+		for _, obj := range objects() {
+			if e, err := h.endpointOf(obj); err == nil {
+				keys = append(keys, e.prefix.Key(obj.GetNamespace(), obj.GetName()))
+			}
+		}
+		return func(ctx context.Context) error {
+			revisions := map[string]int64{}
+			complete := true
+			for _, key := range keys {
+				if entry := h.objects.Get(key); entry != nil {
+					revisions[key] = entry.Revision
+				}
+				complete = complete && revisions[key] != 0 && revisions[key] == seen[key]
+			}
+			if complete {
+				return nil
+			}
+			// Some have the time in them, so they are made anew.
+			if err := h.ensureAll(ctx, objects(), false); err != nil {
 				return err
 			}
-			if entry := h.objects.Get(e.prefix.Key(obj.GetNamespace(), obj.GetName())); entry != nil {
-				revisions[obj] = entry.Revision
-			}
-			if revisions[obj] == 0 || revisions[obj] != seen[obj] {
-				changed = append(changed, obj.DeepCopyObject().(kind.Object))
-			}
+			maps.Copy(seen, revisions)
+			return nil
 		}
-		if err := h.ensureAll(ctx, changed, false); err != nil {
-			return err
-		}
-		maps.Copy(seen, revisions)
-		return nil
 	}
+	namespaces := restorer(bootstrap.Namespaces)
+	others := restorer(func() []kind.Object { return slices.Concat(c.Objects(), c.Endpoints()) })
 	return func(ctx context.Context) error {
-		if err := restore(ctx, namespaces); err != nil {
+		if err := namespaces(ctx); err != nil {
 			return err
 		}
-		return restore(ctx, others)
+		return others(ctx)
 	}
 }
 

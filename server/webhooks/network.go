@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/url"
 	"sync"
 	"time"
 
@@ -29,7 +30,15 @@ func NewNetwork(services webhook.ServiceResolver) *Network {
 }
 
 // Reject makes all connections fail with an error. It must be called before there are any.
-func (n *Network) Reject(err error) { n.rejection = err }
+func (n *Network) Reject(err error) { n.rejection, n.services = err, rejecting{err} }
+
+// Rejects reports whether all connections fail.
+func (n *Network) Rejects() bool { return n.rejection != nil }
+
+// rejecting finds no services.
+type rejecting struct{ err error }
+
+func (r rejecting) ResolveEndpoint(string, string, int32) (*url.URL, error) { return nil, r.err }
 
 // Services returns what finds the addresses of services.
 func (n *Network) Services() webhook.ServiceResolver { return n.services }
