@@ -13,6 +13,7 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -102,6 +103,78 @@ func TestConvertKinds(t *testing.T) {
 	if _, err := kinds.program("v9"); err == nil {
 		t.Error("a version that does not exist has a program")
 	}
+}
+
+// TestKindErrors checks the objects that a Kind does not accept.
+func TestKindErrors(t *testing.T) {
+	t.Parallel()
+	kind := testKind(t, newWidgets(t, widgetCRD, schema.KEP))
+	// v2 allows any status, but v1, in which objects are stored, does not.
+	const text = `{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"a"},"status":{"phase":5}}`
+	contradiction := (*schema.ContradictionError)(nil)
+	if obj, _, err := kind("v2").Decode([]byte(text), schema.DecodeOptions{}); !errors.As(err, &contradiction) || obj != nil {
+		t.Error(obj, err)
+	}
+	if _, _, err := testKind(t, newWidgets(t, widgetCRD, schema.Kubernetes))("v2").Decode([]byte(text), schema.DecodeOptions{}); err != nil {
+		t.Error(err)
+	}
+	if obj, _, err := kind("v2").Decode([]byte(strings.Replace(text, `"phase":5`, `"phase":"5"`, 1)), schema.DecodeOptions{}); err != nil || obj == nil {
+		t.Error(obj, err)
+	}
+	failing := *kind("v2")
+	kinds := *failing.kinds
+	failing.kinds = &kinds
+	kinds.converter = noConversion{}
+	if obj, err := failing.DecodeStored([]byte(`{"apiVersion":"example.com/v1","kind":"Widget"}`)); !errors.Is(err, errConversion) || obj != nil {
+		t.Error(obj, err)
+	}
+	if obj, err := failing.DecodeStored([]byte(`{"apiVersion":"example.com/v2","kind":"Widget"}`)); err != nil || obj == nil {
+		t.Error(obj, err)
+	}
+	if obj, err := failing.DecodeStored([]byte(`{`)); err == nil || obj != nil {
+		t.Error(obj, err)
+	}
+	kinds.kind = func(string) (Kind, error) { return nil, errConversion }
+	if obj, err := failing.DecodeStored([]byte(`{"apiVersion":"example.com/v1","kind":"Widget"}`)); !errors.Is(err, errConversion) || obj != nil {
+		t.Error(obj, err)
+	}
+	// A webhook converts an object to one that contradicts the storage version.
+	hooked := *kind("v2")
+	kinds = *hooked.kinds
+	hooked.kinds = &kinds
+	kinds.converter = oddPhase{}
+	obj := &unstructured.Unstructured{Object: tree(t, strings.Replace(text, `"phase":5`, `"phase":"5"`, 1))}
+	if err := hooked.EncodeStored(obj, nil, io.Discard); !apierrors.IsBadRequest(err) {
+		t.Error(err)
+	}
+	if err := hooked.EncodeStored(obj, []byte(`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"status":{"phase":5}}`), io.Discard); err != nil {
+		t.Errorf("a value that is stored already: %v", err)
+	}
+	if err := hooked.EncodeStored(obj, []byte(`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"status":{"phase":"6"}}`), io.Discard); !apierrors.IsBadRequest(err) {
+		t.Error(err)
+	}
+	if err := hooked.EncodeStored(obj, []byte(`{`), io.Discard); err == nil || apierrors.IsBadRequest(err) {
+		t.Error(err)
+	}
+	scaled := newWidgets(t, strings.Replace(widgetCRD, `"status":{}}`, `"status":{},"scale":{"specReplicasPath":".spec.size","statusReplicasPath":".status.n"}}`, 1), schema.KEP)
+	if got := scaleOwnership(scaled); len(got) != 2 || got["example.com/v1"].String() != ".spec.size" || got["example.com/v2"].String() != "" {
+		t.Error(got)
+	}
+	log := &undecodableLog{}
+	log.found(errConversion)
+	last := log.logged.Load()
+	if log.found(errConversion); last == 0 || log.logged.Load() != last {
+		t.Error("each value is logged")
+	}
+}
+
+// oddPhase is a conversion that makes the phase a number.
+type oddPhase struct{}
+
+func (oddPhase) Convert(obj schema.Object, to runtimeschema.GroupVersion) (schema.Object, error) {
+	out, err := relabel{}.Convert(obj, to)
+	out["status"] = map[string]any{"phase": int64(5)}
+	return out, err
 }
 
 // TestObjectConvertor checks the conversions that k8s.io/apiserver asks for.
@@ -195,6 +268,13 @@ func (k protobufKind) ToProtobuf(obj runtime.Object) ([]byte, bool, error) {
 	return []byte("p"), tree, k.err
 }
 
+// structKind is a Kind whose objects are Go structs.
+type structKind struct{ *customKind }
+
+func (structKind) Decode([]byte, schema.DecodeOptions) (runtime.Object, []error, error) {
+	return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}, nil, nil
+}
+
 // recordedObject is a serializer that keeps what it encodes.
 type recordedObject struct {
 	runtime.Serializer
@@ -264,6 +344,11 @@ func TestBodies(t *testing.T) {
 		if obj != nil && (gvk == nil || gvk.Kind != "Widget" || gvk.Version != "v1") || test.into != nil && obj != test.into {
 			t.Errorf("%s: %v, %v", name, gvk, obj)
 		}
+	}
+	// A Kind may convert what it decodes: the version that was sent counts.
+	structs := newSerializer(structKind{kind})
+	if obj, gvk, err := structs.DecoderToVersion(structs.media[0].Serializer, nil).Decode([]byte(good), nil, nil); err != nil || reflect.TypeOf(obj) != reflect.TypeFor[*corev1.Pod]() || gvk.Kind != "Widget" || gvk.Group != "example.com" {
+		t.Error(obj, gvk, err)
 	}
 	// A stored value that contradicts the schema may be sent back.
 	odd := func() (schema.Object, error) {

@@ -253,6 +253,7 @@ func TestWebhookClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	port, path, bad := int32(8443), "/convert", "::"
+	var posts string // the path of the last webhook
 	convert := func(c *api.WebhookClientConfig) error {
 		t.Helper()
 		converter, err := newWebhookConverter(t.Context(), clients, &api.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"},
@@ -260,12 +261,13 @@ func TestWebhookClients(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		posts = converter.(*webhookConverter).client.Post().URL().Path
 		_, err = converter.Convert(widget("v1").Object, toV2)
 		return err
 	}
 	for _, s := range []*api.ServiceReference{{Namespace: "n", Name: "s"}, {Namespace: "n", Name: "s", Port: &port, Path: &path}} {
-		if err := convert(&api.WebhookClientConfig{Service: s}); !IsConversionError(err) {
-			t.Error(err)
+		if err := convert(&api.WebhookClientConfig{Service: s}); !IsConversionError(err) || (posts == path) != (s.Path != nil) {
+			t.Error(err, posts)
 		}
 	}
 	if !slices.Equal(services.asked, []string{"n/s:443", "n/s:8443"}) {
@@ -284,8 +286,16 @@ func TestWebhookClients(t *testing.T) {
 			t.Error(err)
 		}
 		review.Response = &api.ConversionResponse{UID: review.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
-		for range calls - 1 { // none, one, two
+		for range min(calls-1, 2) { // none, one, two
 			obj := widget("v2")
+			switch calls {
+			case 4:
+				obj.SetName("other")
+			case 5:
+				obj.SetLabels(map[string]string{"Bad Key": "x"})
+			case 6:
+				obj.SetKind("")
+			}
 			raw, err := json.Marshal(obj.Object)
 			if err != nil {
 				t.Error(err)
@@ -293,7 +303,16 @@ func TestWebhookClients(t *testing.T) {
 			review.Response.ConvertedObjects = append(review.Response.ConvertedObjects, runtime.RawExtension{Raw: raw})
 		}
 		review.Request = nil
+		if calls > 3 {
+			review.Response.ConvertedObjects = review.Response.ConvertedObjects[:1]
+		}
 		w.Header().Set("Content-Type", "application/json")
+		switch calls {
+		case 7:
+			w.WriteHeader(http.StatusInternalServerError)
+		case 8:
+			_, _ = w.Write([]byte("x")) // before the JSON
+		}
 		if err := json.NewEncoder(w).Encode(review); err != nil {
 			t.Error(err)
 		}
@@ -305,7 +324,8 @@ func TestWebhookClients(t *testing.T) {
 		t.Errorf("%v, %d calls", err, calls)
 	}
 	bundle := pemOf(server)
-	for _, says := range []string{"it returned 0 objects, expected 1", "", "it returned 2 objects, expected 1"} {
+	for _, says := range []string{"it returned 0 objects, expected 1", "", "it returned 2 objects, expected 1",
+		"returned invalid object: must have the same name", "returned invalid metadata: ", "failed: Object 'Kind' is missing", "failed: ", "failed: invalid character"} {
 		err := convert(&api.WebhookClientConfig{URL: &target, CABundle: bundle})
 		if says == "" && err != nil || says != "" && (!IsConversionError(err) || !strings.Contains(err.Error(), says)) || requested != "/x" {
 			t.Errorf("%v, want %q, path %s", err, says, requested)
