@@ -171,4 +171,9 @@ func TestParsePath(t *testing.T) {
 	if p := audit.ParsePath("a.b", nil); p.String() != "a.b" {
 		t.Errorf("without a schema: got %v", p)
 	}
+	// No schema describes the values of this map.
+	open := &schema.Structural{AdditionalProperties: &schema.StructuralOrBool{Bool: true}}
+	if p := audit.ParsePath("a.b", open); p.Pattern() != "a.b" {
+		t.Errorf("a map without a schema of its values: got %s", p.Pattern())
+	}
 }

@@ -293,6 +293,86 @@ func TestLastTrial(t *testing.T) {
 	}
 }
 
+// TestNumbers checks the Go types of numbers: an integer that a float64 may not represent is a float64
+// where the schema allows it.
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	const exact = 1 << 53
+	for _, tt := range []struct {
+		min, max float64
+		integer  bool
+		want     any
+	}{
+		{exact - 1, exact, false, int64(exact - 1)}, {exact, 2 * exact, false, float64(exact)}, {exact, 2 * exact, true, int64(exact)},
+		{-2 * exact, -exact, false, float64(-exact)}, {-2 * exact, 1 - exact, false, int64(1 - exact)}, {-2 * exact, -exact, true, int64(-exact)},
+		{-1e30, -1e19, true, -1e19}, {-1e30, -1 << 63, true, int64(math.MinInt64)}, {1 << 63, 1e30, true, float64(1 << 63)}, {1.5, 1.75, false, 1.5},
+	} {
+		n := needs(&schema.ValueValidation{Minimum: &tt.min, Maximum: &tt.max}, nil)
+		if got := number(n, tt.integer, 0); got != tt.want {
+			t.Errorf("%v to %v, integer %t: got %v (%T), want %v (%T)", tt.min, tt.max, tt.integer, got, got, tt.want, tt.want)
+		}
+	}
+}
+
+// TestManyValues checks that no more values are generated than the limit, in lists and in maps.
+func TestManyValues(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`{type: array, minItems: 1000000, items: {type: array, minItems: 1000000, items: {type: boolean}}}`,
+		`{type: object, minProperties: 1000000, additionalProperties: {type: object, minProperties: 1000000, additionalProperties: {type: boolean}}}`,
+	} {
+		s := version(t, "{type: object, properties: {v: "+text+"}}").Structural().Properties["v"]
+		var g generator
+		if g.value(s, nil, 0); g.made != maxValues {
+			t.Errorf("%s: got %d values", text, g.made)
+		}
+	}
+	n := needs(&schema.ValueValidation{MinLength: new(int64(2 * maxText))}, nil)
+	if s := n.fit("example"); len(s) != maxText || !strings.HasPrefix(s, "examplehij") {
+		t.Errorf("got %d bytes", len(s))
+	}
+	for variation, want := range map[int]string{0: "192.0.2.1", 199: "192.0.2.200", 200: "192.0.2.1"} {
+		if got, ok := ofFormat("ipv4", variation); !ok || got != want {
+			t.Errorf("%d: got %s, want %s", variation, got, want)
+		}
+	}
+}
+
+// TestKeys checks which violations are the same.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	path := schema.Path{field("a"), index(1)}
+	for _, tt := range []struct {
+		violation schema.Violation
+		want      string
+	}{
+		{schema.Violation{Kind: schema.Rule, Want: schema.Operand{Rule: "x", Pattern: "y"}}, "rule x"},
+		{schema.Violation{Kind: schema.Pattern, Want: schema.Operand{Rule: "x", Pattern: "y"}}, "pattern y"},
+		{schema.Violation{Kind: schema.WrongFormat, Want: schema.Operand{Format: "date"}}, "format date"},
+		{schema.Violation{Kind: schema.WrongDiscriminator, Want: schema.Operand{Discriminator: "d"}}, "discriminator d"},
+		{schema.Violation{Kind: schema.Dependency, Want: schema.Operand{Name: "n"}}, "dependency n"},
+		{schema.Violation{Kind: schema.Metadata, Want: schema.Operand{Name: "n"}}, "metadata n"},
+		{schema.Violation{Kind: schema.Required, Want: schema.Operand{Name: "n"}}, "required "},
+	} {
+		tt.violation.Path = path
+		kind, operand, _ := strings.Cut(tt.want, " ")
+		if got := key(&tt.violation); !strings.HasPrefix(got, "/a/1 ") || !strings.Contains(got, kind) || !strings.HasSuffix(got, " "+operand) {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
+
+// TestFullBegin checks that no fields are added to begin with when there are too many values.
+func TestFullBegin(t *testing.T) {
+	t.Parallel()
+	s := version(t, `{type: object, properties: {v: {type: object, properties: {a: {type: boolean}}}}}`).Structural().Properties["v"]
+	for made, want := range map[int]string{maxValues - 1: `{"a":true}`, maxValues: `{}`} {
+		if got := encode(t, (&generator{made: made}).some(s, nil)); got != want {
+			t.Errorf("%d values: got %s, want %s", made, got, want)
+		}
+	}
+}
+
 // TestValid checks which samples are valid.
 func TestValid(t *testing.T) {
 	t.Parallel()

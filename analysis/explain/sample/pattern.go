@@ -91,7 +91,7 @@ func (w *patternWriter) times(re *syntax.Regexp, least, most int) {
 func ofClass(ranges []rune, variation int) rune {
 	var found []rune
 	for _, from := range [][2]rune{{'a', 'z'}, {'A', 'Z'}, {'0', '9'}, {'!', '~'}} {
-		for i := 0; i+1 < len(ranges) && len(found) <= variation; i += 2 {
+		for i := 0; i < len(ranges) && len(found) <= variation; i += 2 {
 			for r := max(ranges[i], from[0]); r <= min(ranges[i+1], from[1]) && len(found) <= variation; r++ {
 				found = append(found, r)
 			}

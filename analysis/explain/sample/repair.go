@@ -53,7 +53,7 @@ func (m *repairer) repair(obj schema.Object) *Sample {
 	current := m.try(obj)
 	best := current
 	failed := map[string]int{}
-	for detours := 0; best.score > 0 && m.left > 0 && m.ctx.Err() == nil; {
+	for detours := 0; best.score > 0 && m.ctx.Err() == nil; {
 		next := m.improve(current, failed)
 		if next == nil && detours < maxDetours {
 			detours++

@@ -218,6 +218,33 @@ spec: {group: example.com, names: {kind: Thing, plural: things}, scope: Namespac
 	}
 }
 
+// TestResource checks the fields that do not follow from the schema of spec.
+func TestResource(t *testing.T) {
+	const text = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  names: {kind: Thing, plural: things}
+  scope: %s
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, required: [status],
+    properties: {metadata: {type: object, properties: {name: {type: string, pattern: "^[a-c]$"}}}, status: {type: object}}}}}]
+`
+	for _, tt := range []struct{ scope, want string }{
+		{"Namespaced", `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","namespace":"default"},"status":{}}`},
+		{"Cluster", `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"status":{}}`},
+	} {
+		s, err := sample.New(t.Context(), define(t, fmt.Sprintf(text, tt.scope), schema.KEP).Version("v1"), sample.Minimal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := json.Marshal(s.Object); err != nil || string(got) != tt.want || !s.Valid() {
+			t.Errorf("%s: got %s, %v, want %s", tt.scope, got, err, tt.want)
+		}
+	}
+}
+
 // TestBroken checks the error of a version whose schema does not compile.
 func TestBroken(t *testing.T) {
 	inner := `{type: array, items: {type: object, properties: {b: {type: string, default: x}}}, default: [` + strings.Repeat("{},", 299) + `{}]}`

@@ -71,7 +71,7 @@ func given(s *schema.Structural) (any, bool) {
 			return nil, false
 		}
 		return jsonx.Copy(s.Default.Value), true
-	case s.Example != nil && s.Example.Value != nil && suits(s, s.Example.Value):
+	case s.Example != nil && suits(s, s.Example.Value):
 		return jsonx.Copy(s.Example.Value), true
 	}
 	return nil, false
