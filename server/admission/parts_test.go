@@ -147,6 +147,7 @@ func TestConfigure(t *testing.T) {
 		{mutating.PluginName, "a: b", "static policies is not supported"},
 		{validating.PluginName, "", ""},
 		{validating.PluginName, "a: b", "static policies is not supported"},
+		{validating.PluginName, "a", "static policies is not supported"},
 		{mutatingwebhook.PluginName, "", ""},
 		{mutatingwebhook.PluginName, valid, ""},
 		{mutatingwebhook.PluginName, static, "staticManifestsDir is not supported"},
@@ -221,6 +222,9 @@ func TestUnreadableConfiguration(t *testing.T) {
 	before := &list[*admissionregistrationv1.MutatingWebhookConfiguration]{entries: []*store.Entry{{}, e}, items: []*admissionregistrationv1.MutatingWebhookConfiguration{nil, webhook}}
 	if got, err := s.item(before, e); err != nil || got != webhook {
 		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := s.item(before, before.entries[0]); err != nil || got != nil {
+		t.Errorf("the first entry: got %v, %v", got, err)
 	}
 	if _, err := s.item(before, &store.Entry{Key: "/a", Value: []byte("bad")}); err == nil {
 		t.Error("another entry is taken for one that was decoded")
