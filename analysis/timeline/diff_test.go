@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -103,7 +104,12 @@ func TestDiff(t *testing.T) {
     line 39
 +   end
 `},
-		"noise": {"metadata: {name: a, resourceVersion: \"1\", managedFields: [{manager: x}]}", "metadata: {name: a, resourceVersion: \"2\"}", ""},
+		"filled list":   {"l: []", "l: [a]", "- l: []\n+ l:\n+ - a\n"},
+		"emptied list":  {"l: [a]", "l: []", "- l:\n- - a\n+ l: []\n"},
+		"list no more":  {"l: [a]", "l: a", "- l:\n- - a\n+ l: a\n"},
+		"text of three": {"t: |\n  a\n  b\n  c\n", "t: |\n  a\n  b\n  d\n", "  t: |\n    a\n    b\n-   c\n+   d\n"},
+		"text of two":   {"t: |\n  a\n  b\n  c\n", "t: |\n  a\n  b\n", "- t: |\n-   a\n-   b\n-   c\n+ t: |\n+   a\n+   b\n"},
+		"noise":         {"metadata: {name: a, resourceVersion: \"1\", managedFields: [{manager: x}]}", "metadata: {name: a, resourceVersion: \"2\"}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -139,6 +145,9 @@ func TestMasker(t *testing.T) {
 	one, same, other := fmt.Sprint(m.Object(secret("aHVudGVyMg=="))), fmt.Sprint(m.Object(secret("aHVudGVyMg=="))), fmt.Sprint(m.Object(secret("aHVudGVyMw==")))
 	if strings.Contains(one, "aHVudGVyMg") || one != same || one == other || !strings.Contains(one, "password:(masked: 7 bytes, digest ") || !strings.Contains(one, "a:b") {
 		t.Errorf("%s\n%s\n%s", one, same, other)
+	}
+	if !regexp.MustCompile(`password:\(masked: 7 bytes, digest [0-9a-f]{8}\)`).MatchString(one) {
+		t.Errorf("the digest does not have 8 characters: %s", one)
 	}
 	if again := fmt.Sprint(NewMasker().Object(m.Object(secret("aHVudGVyMg==")))); again != one {
 		t.Errorf("masked twice: %s", again)

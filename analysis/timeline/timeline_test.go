@@ -97,6 +97,19 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestIndent limits the lines of a diff.
+func TestIndent(t *testing.T) {
+	t.Parallel()
+	for lines, want := range map[int]string{
+		0: "    a\n    b\n    c\n", 3: "    a\n    b\n    c\n", 4: "    a\n    b\n    c\n",
+		2: "    a\n    b\n      … 1 more lines\n", 1: "    a\n      … 2 more lines\n",
+	} {
+		if got := Indent("a\nb\nc\n", lines); got != want {
+			t.Errorf("%d lines: got %q, want %q", lines, got, want)
+		}
+	}
+}
+
 // TestFilter selects changes.
 func TestFilter(t *testing.T) {
 	t.Parallel()
