@@ -196,10 +196,7 @@ func placeOf(versions, field string) string {
 
 // of sets the values that the message shows.
 func (c *Change) of(values ...any) *Change {
-	text, err := json.Marshal(values)
-	if err != nil {
-		text = fmt.Append(nil, values...)
-	}
+	text, _ := json.Marshal(values) // they are from schemas
 	c.values = string(text)
 	return c
 }

@@ -30,14 +30,11 @@ func (c Config) Validate() error {
 }
 
 func unknownRule(id string) error {
-	meant := nearest.Name(id, func(yield func(string) bool) {
-		for _, r := range Rules() {
-			if !yield(r.ID) {
-				return
-			}
-		}
-	})
-	if meant != "" {
+	var ids []string
+	for _, r := range Rules() {
+		ids = append(ids, r.ID)
+	}
+	if meant := nearest.Name(id, slices.Values(ids)); meant != "" {
 		return fmt.Errorf("severity: unknown rule or class of change %q: did you mean %s?", id, meant)
 	}
 	return fmt.Errorf("severity: unknown rule or class of change %q", id)

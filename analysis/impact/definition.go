@@ -281,10 +281,7 @@ func defaultsNull(c *api.CustomResourceDefinition) bool {
 		return false
 	}
 	return slices.ContainsFunc(c.Spec.Versions, func(v api.CustomResourceDefinitionVersion) bool {
-		data, err := json.Marshal(v.Schema)
-		if err != nil {
-			return false
-		}
+		data, _ := json.Marshal(v.Schema) // what is no JSON has no null
 		var tree any
 		return json.Unmarshal(data, &tree) == nil && hasNull(tree, false)
 	})

@@ -103,3 +103,36 @@ func TestRejectionsV1beta1(t *testing.T) {
 		}
 	}
 }
+
+// TestOutcome tries objects on CRDs that were not read from text, and so have no defaults.
+func TestOutcome(t *testing.T) {
+	t.Parallel()
+	old := defined(t, `{type: object, properties: {a: {type: string}, b: {type: string, maxLength: 1}, c: {type: string}}}`, "")
+	new := defined(t, `{type: object, properties: {a: {type: string, maxLength: 1}, b: {type: string, maxLength: 1}, d: {type: string, default: x}}}`, "")
+	old.Spec.Conversion, new.Spec.Conversion = nil, nil
+	c, err := impact.Compare(t.Context(), old, new, impact.Options{Rules: cel.Checker{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		x          string
+		class      impact.Class
+		invalid    int
+		wasInvalid bool
+	}{
+		{"null", impact.Safe, 0, false},
+		{"{}", impact.Defaulted, 0, false},
+		{"{c: x}", impact.Loses, 0, false},
+		{"{a: xx, c: x}", impact.Loses, 1, false},
+		{"{b: xx}", impact.Defaulted, 0, true},
+		{"{a: xx, b: xx}", impact.Invalid, 1, true},
+	} {
+		outcome, err := c.Try(t.Context(), object(t, tt.x))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if outcome.Class() != tt.class || len(outcome.Of(impact.Invalid)) != tt.invalid || outcome.WasInvalid != tt.wasInvalid {
+			t.Errorf("%s: got %v, %+v", tt.x, outcome.Class(), outcome)
+		}
+	}
+}

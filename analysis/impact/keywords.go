@@ -2,7 +2,6 @@ package impact
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -237,10 +236,7 @@ func show(v any) string {
 			return `""`
 		}
 	default:
-		b, err := json.Marshal(v)
-		if err != nil {
-			return fmt.Sprint(v)
-		}
+		b, _ := json.Marshal(v) // it is from a schema
 		s = string(b)
 	}
 	if r := []rune(s); len(r) > most {

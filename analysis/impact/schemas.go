@@ -3,6 +3,7 @@ package impact
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
@@ -23,8 +24,7 @@ func (d *definitions) schemas(o, n *crd.Version, i, j int) {
 // across compares the schemas of two versions between which objects move unconverted. Only
 // the effects on objects are new; the schemas differed before.
 func (d *definitions) across(from, to *crd.Version, prefix string) {
-	i := indexOf(from)
-	c := d.comparer(from, to, i, indexOf(to))
+	c := d.comparer(from, to, indexOf(from), indexOf(to))
 	c.oldAll = c.newAll
 	c.siblings.unsure = true
 	c.roots(from.Structural(), to.Structural())
@@ -36,14 +36,7 @@ func (d *definitions) across(from, to *crd.Version, prefix string) {
 	}
 }
 
-func indexOf(v *crd.Version) int {
-	for i, w := range v.Definition().Versions() {
-		if w == v {
-			return i
-		}
-	}
-	return 0
-}
+func indexOf(v *crd.Version) int { return slices.Index(v.Definition().Versions(), v) }
 
 func (d *definitions) comparer(o, n *crd.Version, i, j int) *comparer {
 	c := newComparer(d.ctx, d.Options)
