@@ -58,11 +58,11 @@ func (c *check) conventionalName(n *node) {
 // conventionalEnum reports enum values of strings that are empty or not in camel case.
 func (c *check) conventionalEnum(n *node) {
 	for i := range n.s.Enum {
-		v, ok := value(&n.s.Enum[i])
+		v, _ := value(&n.s.Enum[i])
 		text, isText := v.(string)
 		at := n.at.child("enum").index(i)
 		switch {
-		case !ok || !isText:
+		case !isText:
 		case text == "" && n.kind == fieldNode && !n.isRequired():
 			c.warn(conventionEnum, at, `the field is optional and can be "": two ways to say the same, so leave the field out instead`)
 		case text == "":

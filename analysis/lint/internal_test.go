@@ -19,6 +19,7 @@ func TestLacks(t *testing.T) {
 		{`\k<`, []string{`named backreferences (\k)`}}, {`\g'x'`, []string{`named backreferences (\g)`}}, {`\k{x}`, []string{`named backreferences (\k)`}},
 		{`(a)\9`, []string{`backreferences (\9)`}}, {`a*+b?+c{2}+`, []string{"possessive quantifiers (*+)", "possessive quantifiers (?+)", "possessive quantifiers (}+)"}},
 		{`(?(1)a|b)`, []string{"conditionals (?(…)…)"}},
+		{`[]](?!a)`, []string{"negative lookahead (?!…)"}}, {`[^]](?!a)`, []string{"negative lookahead (?!…)"}},
 		// Near misses.
 		{`\d{2}\s<\w'`, nil}, {`*+`, nil}, {`?+a`, nil}, {`\(?=a\)`, nil}, {`[(?=]`, nil}, {`[\1]`, nil}, {`\\1`, nil}, {`[]a(?!]`, nil}, {`[^](?!]`, nil}, {`a+?b*?`, nil}, {`(?i:a)(?P<x>b)(?<y>c)`, nil}, {`(`, nil}, {`\`, nil}, {`\k`, nil}, {`\ga`, nil}, {`\0`, nil}, {`a+`, nil}, {`[a`, nil}, {`[`, nil}, {``, nil}, {`+`, nil},
 	}
@@ -37,7 +38,7 @@ func TestFollow(t *testing.T) {
 	tree := map[string]any{
 		"spec": map[string]any{
 			"a": map[string]any{"b": 1}, "a.b": map[string]any{"c": 1},
-			"p": map[string]any{"x]y": map[string]any{"type": "t"}, "x": 1, "0": 1},
+			"p": map[string]any{"x]y": map[string]any{"type": "t"}, "x": 1, "0": 1, "": map[string]any{"a.b": map[string]any{"c": 1}}},
 			"l": []any{map[string]any{"n": 1, "a.b": 1}},
 		},
 	}
@@ -48,6 +49,7 @@ func TestFollow(t *testing.T) {
 		{"spec.p[x]y].type", "/spec/p/x]y/type", "spec.p[x]y].type"},
 		{"spec.p[x]", "/spec/p/x", "spec.p[x]"},
 		{"spec.p[0]", "/spec/p/0", "spec.p[0]"},
+		{"spec.p[].a.b.c", "/spec/p//a.b/c", "spec.p[].a.b.c"},
 		{"spec.l[0].n", "/spec/l/0/n", "spec.l[0].n"},
 		{"spec.l[0].a.b", "/spec/l/0/a.b", "spec.l[0].a.b"},
 		{"spec.l[1].a.b", "/spec/l/1/a/b", "spec.l[1].a.b"},

@@ -370,6 +370,10 @@ spec: {policyName: p, validationActions: [Deny], paramRef: {name: limits, namesp
 	if got := lintWith(lint.PolicyOptions{Incomplete: true}, bound...); got != nil {
 		t.Errorf("an incomplete input: got %q", got)
 	}
+	// The API server rejects a binding that does not say what to do without the object.
+	if got := lintWith(lint.PolicyOptions{}, bound[0], strings.Replace(bound[1], ", parameterNotFoundAction: Deny", "", 1)); got != nil {
+		t.Errorf("no action: got %q", got)
+	}
 	want := []string{"info policy-param spec.paramRef.name: there is no ConfigMap default/limits in the input"}
 	if got := lintWith(lint.PolicyOptions{}, bound...); !slices.Equal(got, want) {
 		t.Errorf("a complete input: got %q", got)
