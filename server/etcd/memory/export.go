@@ -53,7 +53,7 @@ func NewState(revision int64, items iter.Seq[*mvccpb.KeyValue], leases iter.Seq[
 			key: string(kv.Key), value: kv.Value, create: kv.CreateRevision, mod: kv.ModRevision, version: kv.Version, lease: kv.Lease,
 		})
 	}
-	out := &w.next
+	out := w.next
 	out.history = history{first: s.revision}.append(change{keys: w.keys, size: w.next.size, time: time.Now().UnixNano()})
-	return out
+	return &out
 }

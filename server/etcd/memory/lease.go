@@ -148,7 +148,7 @@ func (db *DB) setLeases(w *writer) {
 		db.commit(w)
 		return
 	}
-	db.state.Store(&w.next) // no watch cares
+	db.set(&w.next) // no watch cares
 }
 
 // leaseService is the lease service.

@@ -22,7 +22,8 @@
 // has a position, but no queue. These end with their watch, and when the client is closed, which
 // waits for them. Two more exist while a client keeps leases alive. A DB that is opened in a
 // testing/synctest bubble uses no channel and no timer from outside, also if its state is from
-// there: leases keep the time that they have left.
+// there: leases keep the time that they have left. If [DB.State] is called in the bubble, that is the
+// time that they had left at the last change.
 //
 // # Differences
 //
@@ -110,8 +111,11 @@ func (db *DB) State() *State {
 	// The DB goes on and appends to its history.
 	s := *db.state.Load()
 	s.history = s.history.clone()
-	// In a bubble, the time may be before the epoch.
-	s.age = max(0, time.Since(db.epoch))
+	if s.age = time.Since(db.epoch); s.age < 0 {
+		// The caller is in a bubble, and the DB is not, so the time is not known. It is not before the
+		// last change.
+		s.age = max(0, time.Unix(0, s.history.at(s.revision).time).Sub(db.epoch))
+	}
 	return &s
 }
 
@@ -170,9 +174,16 @@ func checkSize(req *pb.InternalRaftRequest) error {
 	return nil
 }
 
+// set makes a state the current one, without the memory around it: that of a writer refers to the
+// state before it, which would never be free. mu is held.
+func (db *DB) set(s *State) {
+	next := *s
+	db.state.Store(&next)
+}
+
 // publish makes a state the current one, and wakes the watches. mu is held.
 func (db *DB) publish(s *State) {
-	db.state.Store(s)
+	db.set(s)
 	for w := range db.watches {
 		w.wake()
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -148,6 +149,57 @@ func TestStateIsShared(t *testing.T) {
 	if after := cost(); after > before+2 {
 		t.Errorf("%v allocations, and %v with 2000 keys", before, after)
 	}
+}
+
+// TestOldStates checks that a state that was replaced does not stay in memory.
+func TestOldStates(t *testing.T) {
+	t.Parallel()
+	db, c := open(t, Config{})
+	for what, write := range map[string]func(){
+		"a write": func() { put(t, c, "a", "") },
+		"a lease": func() {
+			if _, err := c.Grant(t.Context(), 3600); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		write()
+		old := weak.Make(db.state.Load())
+		write()
+		write()
+		runtime.GC()
+		if old.Value() != nil {
+			t.Errorf("the state before %s is still in memory", what)
+		}
+	}
+}
+
+// TestBubbleLease checks how long leases last of a state that is taken in a bubble, from a DB outside of
+// it: the time since the last change is not known there.
+func TestBubbleLease(t *testing.T) {
+	outside, c := open(t, Config{})
+	lease, err := c.Grant(t.Context(), 3600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside.mu.Lock()
+	outside.epoch = outside.epoch.Add(-45 * time.Minute) // which have passed
+	outside.mu.Unlock()
+	put(t, c, "hour", "", clientv3.WithLease(lease.ID))
+	synctest.Test(t, func(t *testing.T) {
+		first := Open(Config{State: outside.State()})
+		defer first.Close()
+		time.Sleep(5 * time.Minute)
+		// The last change is in the future of the bubble.
+		db := Open(Config{State: first.State()})
+		defer db.Close()
+		c := db.Client()
+		defer func() { _ = c.Close() }()
+		resp, err := c.TimeToLive(t.Context(), lease.ID)
+		if err != nil || resp.TTL < 9*60 || resp.TTL > 10*60 {
+			t.Errorf("the lease has %v left, not ten minutes: %v", resp, err)
+		}
+	})
 }
 
 // TestBubble checks that time in a bubble passes for leases, keep-alives and reports of progress, and
