@@ -42,13 +42,21 @@ func (d *Definition) Load() error {
 }
 
 // Release drops the Programs of a Definition, and of all others that share them. They
-// are compiled again when they are needed. Programs that are in use stay valid.
+// are compiled again when they are needed. Programs that are in use stay valid. After [Definition.Keep], it
+// does nothing.
 func (d *Definition) Release() {
+	if d.compiled.kept.Load() {
+		return
+	}
 	for i := range d.compiled.versions {
 		d.compiled.versions[i].request.drop()
 		d.compiled.versions[i].status.drop()
 	}
 }
+
+// Keep keeps the Programs of a Definition, and of all others that share them, until they are garbage
+// collected: several servers share them.
+func (d *Definition) Keep() { d.compiled.kept.Store(true) }
 
 // Equivalent reports whether d and other are states of the same CRD that serve objects
 // in the same way: with the same spec and names.
@@ -157,6 +165,7 @@ func (v *Version) schemas() (versionSchema, error) {
 type compiled struct {
 	options  Options
 	versions []programs
+	kept     atomic.Bool // see Keep
 }
 
 // programs are the Programs of one version.

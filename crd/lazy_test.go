@@ -88,6 +88,13 @@ func TestLazy(t *testing.T) {
 				t.Errorf("got %v, %v", obj, err)
 			}
 		}
+		d := crd.Lazy(d.CRD(), text.load, crd.Options{})
+		kept, err := d.Version("v1").Program()
+		d.Keep()
+		d.Renew(d.CRD().DeepCopy()).Release()
+		if got, _ := d.Version("v1").Program(); got != kept || err != nil {
+			t.Errorf("the program is not kept: %v", err)
+		}
 	})
 	t.Run("renew", func(t *testing.T) {
 		next := d.CRD().DeepCopy()

@@ -9,7 +9,8 @@ import (
 // without a request.
 const idleTime = 5 * time.Minute
 
-// Run drops what serves CRDs that are not used, until ctx ends: their endpoints and Programs.
+// Run drops what serves CRDs that are not used, until ctx ends: their endpoints and Programs. Programs
+// that forks share are kept.
 // Most CRDs of a large cluster are used for a moment, by its installer or by a garbage
 // collector that lists everything. The next request builds what it needs again.
 func (h *Handler) Run(ctx context.Context) error {
