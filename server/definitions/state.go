@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/schema"
 )
@@ -22,10 +23,17 @@ func (d *Definitions) State() *State {
 	for name, k := range d.known {
 		shared := k.share()
 		shared.settled = k.crd.DeletionTimestamp == nil && d.retries[name] == nil && d.holding[name] == nil &&
-			k.definition != nil && k.defined == k.crd && catalog.Get(name) == k.definition
+			k.definition != nil && k.defined == k.crd && catalog.Get(name) == k.definition && isServed(k.crd)
 		out.known[name] = shared
 	}
 	return out
+}
+
+// isServed reports whether a CRD is established and has all its names. Another one waits, and what it
+// waits for may have happened: the other server does not see all that is stored yet.
+func isServed(c *api.CustomResourceDefinition) bool {
+	names := crd.Condition(&c.Status, api.NamesAccepted)
+	return established(c) && names != nil && names.Status == api.ConditionTrue
 }
 
 // Options returns the options of another server that shares Programs.
@@ -44,8 +52,12 @@ func (s *State) restore() map[string]*stored {
 }
 
 // share returns a copy for another server. The Definition is the same, and reads its schemas where
-// it did: they are those of the spec, whichever entry has it.
+// it did: they are those of the spec, whichever entry has it. No server releases its Programs, because
+// the others may use them.
 func (s *stored) share() *stored {
+	if s.definition != nil {
+		s.definition.Keep()
+	}
 	own := &source{reader: s.reader}
 	own.entry.Store(s.entry.Load())
 	return &stored{s.crd, &text{source: own, spec: s.spec, definition: s.definition, defined: s.defined, settled: s.settled}}

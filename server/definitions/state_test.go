@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"strings"
 	"testing"
 
 	"espalier.dev/crd"
@@ -21,7 +22,7 @@ func TestState(t *testing.T) {
 		d.catalog.Store(crd.NewCatalog())
 		return d
 	}
-	const text = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"a.g","uid":"u","generation":1},"spec":{"group":"g","names":{"plural":"a","kind":"A"},"versions":[{"name":"v1"}]}}`
+	const text = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"a.g","uid":"u","generation":1},"spec":{"group":"g","names":{"plural":"a","kind":"A"},"versions":[{"name":"v1"}]},"status":{"conditions":[{"type":"Established","status":"True"},{"type":"NamesAccepted","status":"True"}]}}`
 	entry := &store.Entry{Key: crds.Key("", "a.g"), Value: []byte(text), Revision: 7}
 	d := newDefinitions()
 	d.known["a.g"] = d.read(entry, nil)
@@ -35,6 +36,16 @@ func TestState(t *testing.T) {
 		t.Error("a CRD whose status could not be written was not reconciled")
 	}
 	delete(d.retries, "a.g")
+	// A CRD that waits may have waited for another one that is gone.
+	for _, waits := range []string{`"Established","status":"True"`, `"NamesAccepted","status":"True"`} {
+		other := newDefinitions()
+		changed := strings.Replace(text, waits, strings.Replace(waits, "True", "False", 1), 1)
+		other.known["a.g"] = other.read(&store.Entry{Key: entry.Key, Value: []byte(changed), Revision: 7}, nil)
+		other.catalog.Store(crd.NewCatalog(other.known["a.g"].define()))
+		if s := other.State(); s.known["a.g"].settled {
+			t.Error("a CRD that waits was not reconciled:", changed)
+		}
+	}
 	state := d.State()
 	for range 2 {
 		other := newDefinitions()
