@@ -17,12 +17,14 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	etcdversion "go.etcd.io/etcd/api/v3/version"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/etcd/memory"
 	"espalier.dev/server/keys"
 	"espalier.dev/store/keyspace"
 )
@@ -533,6 +535,34 @@ func TestLeases(t *testing.T) {
 	}
 	if _, ok := all(t, c)["/other/leased"]; ok {
 		t.Error("the key has outlived its lease")
+	}
+}
+
+// TestLoadServers checks that the registrations of servers are not loaded: without their leases, they
+// would be permanent.
+func TestLoadServers(t *testing.T) {
+	t.Parallel()
+	root := keys.NewRoot(prefix)
+	items := []*mvccpb.KeyValue{}
+	for i, key := range []string{root.Semantics(), root.Servers() + "a", root.OnlyServer(), prefix + "/example.com/crontabs/default/x"} {
+		items = append(items, &mvccpb.KeyValue{Key: []byte(key), Value: []byte("kep"), CreateRevision: int64(i + 2), ModRevision: int64(i + 2), Version: 1})
+	}
+	path := filepath.Join(t.TempDir(), "state")
+	saved := memory.NewState(9, slices.Values(items), noLeases)
+	if _, err := SaveState(t.Context(), saved, SaveOptions{Path: path, Prefix: prefix}); err != nil {
+		t.Fatal(err)
+	}
+	state, err := Load(t.Context(), path, prefix, schema.KEP)
+	if err != nil || state.Revision() != 9 {
+		t.Fatalf("loaded %v, %v", state, err)
+	}
+	var got []string
+	for kv := range state.Items() {
+		got = append(got, string(kv.Key))
+	}
+	want := []string{prefix + "/example.com/crontabs/default/x", root.Semantics()}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

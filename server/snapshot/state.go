@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -199,7 +200,7 @@ func Load(ctx context.Context, path, prefix string, semantics schema.Semantics) 
 			return nil, err
 		}
 	}
-	state, err := s.state(ctx)
+	state, err := s.state(ctx, keys.NewRoot(prefix))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -218,12 +219,15 @@ func hasPrefix(state *memory.State, prefix string) bool {
 	return false
 }
 
-// state reads all keys and leases.
-func (s *Snapshot) state(ctx context.Context) (out *memory.State, err error) {
+// state reads all keys, but not the registrations of servers: they would never expire.
+func (s *Snapshot) state(ctx context.Context, root keys.Root) (out *memory.State, err error) {
 	var items []*mvccpb.KeyValue
 	for e, err := range s.file.Range(ctx, "") {
 		if err != nil {
 			return nil, err
+		}
+		if strings.HasPrefix(e.Key, root.Servers()) || e.Key == root.OnlyServer() {
+			continue
 		}
 		// The file does not tell which write has created a key, unless it was the last one.
 		items = append(items, &mvccpb.KeyValue{
