@@ -90,6 +90,8 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 	switch {
 	case f.options.isFork():
 		f.ids = f.options.origin.ids
+	case f.options.Seed != nil && f.db.loaded > 0:
+		f.ids = ids.After(*f.options.Seed, f.db.loaded)
 	case f.options.Seed != nil:
 		f.ids = ids.New(*f.options.Seed)
 	}

@@ -43,6 +43,8 @@ type database struct {
 	// encryption encrypts the stored resources.
 	encryption *encryption.Encryption
 	peers      *peers.Peers // nil if no other server can use the data
+	// loaded is the revision of the state file, or zero.
+	loaded int64
 	// unrecorded is set if the semantics could not be recorded at the start, for lack of space.
 	unrecorded bool
 	// registration is that of the only server on data in kine, and nil with etcd.
@@ -141,6 +143,7 @@ func (db *database) connect(ctx context.Context, o *Options) (err error) {
 			if c.State, err = o.loadState(ctx); err != nil {
 				return err
 			}
+			db.loaded = c.State.Revision()
 		case !o.Ephemeral:
 			// Clients of an earlier server may still watch: its revisions have to be older than all of
 			// this one, so that they list again.

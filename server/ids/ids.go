@@ -30,6 +30,14 @@ type Source struct {
 // New returns a source for a seed.
 func New(seed uint64) *Source { return &Source{seed: seed, counts: map[string]uint64{}} }
 
+// After returns a source for a seed that does not repeat what another source with the same seed has made
+// for objects that were stored at a revision.
+func After(seed uint64, revision int64) *Source {
+	data := binary.LittleEndian.AppendUint64([]byte("after"), seed)
+	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(data, uint64(revision)))
+	return New(binary.LittleEndian.Uint64(sum[:8]))
+}
+
 // Clone returns a source that makes what s would make next.
 func (s *Source) Clone() *Source {
 	if s == nil {

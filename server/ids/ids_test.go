@@ -83,3 +83,19 @@ func TestUint64N(t *testing.T) {
 		t.Error(seen)
 	}
 }
+
+// TestAfter checks that a source for a state makes nothing that made the state, and the same again.
+func TestAfter(t *testing.T) {
+	t.Parallel()
+	seen := map[types.UID]bool{}
+	for _, s := range []*ids.Source{ids.New(1), ids.After(1, 7), ids.After(1, 8), ids.After(2, 7)} {
+		id := uid(s, pods, "x", "y")
+		if seen[id] {
+			t.Errorf("%s twice", id)
+		}
+		seen[id] = true
+	}
+	if a, b := uid(ids.After(1, 7), pods, "x", "y"), uid(ids.After(1, 7), pods, "x", "y"); a != b {
+		t.Errorf("%s, and %s", a, b)
+	}
+}
