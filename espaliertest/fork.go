@@ -22,7 +22,7 @@ import (
 //
 // A fork can be made in a bubble of testing/synctest, also of a server outside of it: it uses no
 // channel, timer or goroutine of that server. Credentials from outside are not valid yet in the time of
-// the bubble.
+// the bubble, and docs/fork.md describes what the fork renews there.
 //
 // The server must keep its objects in memory, as it does without [WithEtcd].
 func (s *Server) Fork(t testing.TB) *Server {
@@ -60,6 +60,10 @@ func derive(ctx context.Context, start func(context.Context) (*server.Server, er
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	running, err := start(ctx)
+	if errors.Is(err, server.ErrStoredInEtcd) {
+		err = errors.New("the server keeps its objects in etcd, and only objects in memory can be forked or have a past: " +
+			"remove WithEtcd and flags that select etcd, or start servers with a state that Save has written")
+	}
 	if err != nil {
 		return nil, err
 	}

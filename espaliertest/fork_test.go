@@ -284,7 +284,7 @@ func TestForkErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	etcd := Start(t, WithEtcd())
-	for s, want := range map[*Server]string{stopped: "the server has stopped: fork it before", etcd: "only objects in memory can be forked"} {
+	for s, want := range map[*Server]string{stopped: "the server has stopped: fork it before", etcd: "only objects in memory can be forked or have a past: remove WithEtcd"} {
 		if _, err := s.RunFork(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -327,7 +327,55 @@ func TestAt(t *testing.T) {
 	}
 	same(t, "the state before an event", names(t, s.Before(t, deleted)), "elm oak")
 	same(t, "the state before an object", names(t, s.Before(t, deleted.Object)), "elm oak")
+	for c := range s.History(t, HistoryFilter{From: version(t, deleted.Object.(metav1.Object))}) {
+		same(t, "the state before a change", names(t, s.Before(t, c)), "elm oak")
+		break
+	}
 	same(t, "the present", names(t, s.Config()), "elm")
+}
+
+// TestAtCRDs looks at the state before everything, and at those of CRDs that have changed or were deleted
+// since.
+func TestAtCRDs(t *testing.T) {
+	t.Parallel()
+	s := Start(t)
+	ctx := t.Context()
+	list, err := kubernetes.NewForConfigOrDie(s.At(t, 1)).CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil || len(list.Items) > 0 || list.ResourceVersion != "1" {
+		t.Errorf("at the first revision: %v, %v", list, err)
+	}
+	of := func(c *rest.Config) dynamic.ResourceInterface {
+		return dynamic.NewForConfigOrDie(c).Resource(runtimeschema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "laters"})
+	}
+	const open = "{type: object, x-kubernetes-preserve-unknown-fields: true}"
+	s.InstallCRDs(t, []byte(strings.Replace(later, "{type: object}", open, 1)))
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Later", "metadata": map[string]any{"name": "a"}, "spec": "x"}}
+	created, err := of(s.Config()).Create(ctx, object, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.InstallCRDs(t, []byte(later)) // without the field
+	await(t, "the new schema is used", func() bool {
+		got, err := of(s.Config()).Get(ctx, "a", metav1.GetOptions{})
+		return err == nil && got.Object["spec"] == nil
+	})
+	check := func(when string) {
+		t.Helper()
+		got, err := of(s.At(t, version(t, created))).Get(ctx, "a", metav1.GetOptions{})
+		if err != nil || got.Object["spec"] != "x" {
+			t.Errorf("%s: %v, %v", when, got, err)
+		}
+	}
+	check("before the CRD has changed")
+	crds := dynamic.NewForConfigOrDie(s.Config()).Resource(crdResource("v1"))
+	if err := crds.Delete(ctx, "laters.example.com", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the CRD is gone", func() bool {
+		_, err := crds.Get(ctx, "laters.example.com", metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	check("before the CRD was deleted")
 }
 
 // readOnly checks that requests that write get an error that says why, and others an answer.
@@ -370,16 +418,26 @@ func TestAtErrors(t *testing.T) {
 		_, err := compacted.server.At(t.Context(), 1, forkOptions(t.TempDir()))
 		return err != nil && strings.Contains(err.Error(), "is compacted, and revision 1 with it: keep all of it with --history=all")
 	})
-	for revision, want := range map[int64]string{oak + 1000: "is in the future: the newest is", 0: "there is no revision 0: the oldest is 1", -1: "there is no revision -1"} {
+	for revision, want := range map[int64]string{oak + 1000: "is in the future: the newest is", 0: "there is no revision 0: the history begins at revision 1, with", -1: "there is no revision -1"} {
 		if _, err := s.server.At(t.Context(), revision, forkOptions(t.TempDir())); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("revision %d: got %v, want %s", revision, err, want)
 		}
 	}
+	past, err := s.server.At(t.Context(), oak, forkOptions(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := past.Fork(t.Context(), forkOptions(t.TempDir())); err == nil || !strings.Contains(err.Error(), "and is read-only: fork the original server") {
+		t.Error("a fork of the past:", err)
+	}
+	if err := past.Stop(); err != nil {
+		t.Error(err)
+	}
 	for want, event := range map[string]any{
-		"is no change":                         watch.Event{Type: watch.Bookmark, Object: tree("a")},
-		"use an object that a server has":      tree("a"),
-		"neither a watch.Event nor an object":  "a",
-		"neither a watch.Event nor an object:": watch.Event{Type: watch.Added},
+		"is no change":                                    watch.Event{Type: watch.Bookmark, Object: tree("a")},
+		"use an object that a server has":                 tree("a"),
+		"neither a watch.Event, a *Change nor an object":  "a",
+		"neither a watch.Event, a *Change nor an object:": watch.Event{Type: watch.Added},
 	} {
 		if _, err := revisionOf(event); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

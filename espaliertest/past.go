@@ -16,7 +16,7 @@ import (
 // At returns a client configuration for what the server stored at a revision, which is what
 // Kubernetes calls a resourceVersion. It starts a read-only server, which stops when the test ends:
 // requests that write get an error, and no controllers run. It is ready in milliseconds, also if many
-// objects are stored.
+// objects are stored. Each call starts a server: keep the configuration if it is needed again.
 //
 // The server must keep its objects in memory. Their history reaches back five minutes at least, or
 // to the start with WithFlags("--history=all").
@@ -34,8 +34,8 @@ func (s *Server) At(t testing.TB, revision int64) *rest.Config {
 	return past.Config()
 }
 
-// Before is [Server.At] for the state before a change: the revision before that of a [watch.Event],
-// or of an object as a client or a watch has returned it. The resourceVersion of a deleted object
+// Before is [Server.At] for the state before a change: the revision before that of a [watch.Event], of
+// a [Change] of [Server.History], or of an object as a client or a watch has returned it. The resourceVersion of a deleted object
 // in an event is that of its deletion.
 func (s *Server) Before(t testing.TB, event any) *rest.Config {
 	t.Helper()
@@ -49,7 +49,10 @@ func (s *Server) Before(t testing.TB, event any) *rest.Config {
 // revisionOf returns the revision of an event or of an object.
 func revisionOf(event any) (int64, error) {
 	object := event
-	if e, ok := event.(watch.Event); ok {
+	switch e := event.(type) {
+	case *Change:
+		return e.Revision, nil
+	case watch.Event:
 		if e.Type == watch.Error || e.Type == watch.Bookmark {
 			return 0, fmt.Errorf("an event of type %s is no change: use one of type ADDED, MODIFIED or DELETED", e.Type)
 		}
@@ -57,7 +60,7 @@ func revisionOf(event any) (int64, error) {
 	}
 	m, err := meta.Accessor(object)
 	if err != nil {
-		return 0, fmt.Errorf("%T is neither a watch.Event nor an object: %w", event, err)
+		return 0, fmt.Errorf("%T is neither a watch.Event, a *Change nor an object: %w", event, err)
 	}
 	revision, err := strconv.ParseInt(m.GetResourceVersion(), 10, 64)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime/debug"
 	"testing"
 
 	"espalier.dev/server"
@@ -36,10 +37,31 @@ func (s *Server) Save(t testing.TB, file string) {
 func (s *Server) SaveState(file string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	if _, err := s.server.Save(ctx, server.BackupOptions{Path: file, Force: true, Version: "espaliertest"}); err != nil {
+	if _, err := s.server.Save(ctx, server.BackupOptions{Path: file, Force: true, Version: moduleVersion()}); err != nil {
 		return fmt.Errorf("save the state: %w", err)
 	}
 	return nil
+}
+
+// moduleVersion returns the version of this module in the program, as `espalier backup` writes it.
+func moduleVersion() string {
+	const devel = "devel"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return devel
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path != "espalier.dev" {
+			continue
+		}
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		if m.Version != "" && m.Version != "(devel)" {
+			return m.Version
+		}
+	}
+	return devel
 }
 
 // explainState adds to the error of a start what can be done about a state file.

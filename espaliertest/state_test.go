@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"espalier.dev/schema"
@@ -58,6 +59,32 @@ func TestSave(t *testing.T) {
 			etcd := Start(t, WithEtcd(), WithFlags("--data-dir="+o.DataDir))
 			same(t, "the custom resources of the restored etcd", names(t, etcd.Config()), "oak")
 		})
+	}
+}
+
+// TestStateSeed checks that a server with a state and a seed does not repeat the UIDs of the server that has
+// saved it with the same seed.
+func TestStateSeed(t *testing.T) {
+	t.Parallel()
+	s := Start(t, WithCRDs("testdata/crds"), WithSeed(1))
+	oak := plant(t, s.Config(), "oak")
+	if err := trees(t, s.Config()).Delete(t.Context(), "oak", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "state")
+	s.Save(t, file)
+	var first types.UID
+	for range 2 {
+		again := Start(t, WithState(file), WithSeed(1))
+		id := plant(t, again.Config(), "oak").GetUID()
+		if id == oak.GetUID() || first != "" && id != first {
+			t.Errorf("the UID is %s, after %s and %s", id, oak.GetUID(), first)
+		}
+		first = id
+		_, err := again.server.At(t.Context(), 1, forkOptions(t.TempDir()))
+		if err == nil || !strings.Contains(err.Error(), "with the state file or the start of the server") {
+			t.Error("a revision before the state:", err)
+		}
 	}
 }
 

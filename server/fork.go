@@ -49,6 +49,10 @@ func (o *origin) release() {
 	}
 }
 
+// ErrStoredInEtcd is returned by [Server.Fork] and [Server.At] if the server keeps its objects in etcd.
+var ErrStoredInEtcd = errors.New("the server keeps its objects in etcd, and only objects in memory can be forked: " +
+	"use --storage memory, or save the state and start servers with it")
+
 // ForkOptions are the options of a fork that differ from those of its origin.
 type ForkOptions struct {
 	// DataDir is the directory of the certificates, the kubeconfig and the audit log.
@@ -62,8 +66,11 @@ type ForkOptions struct {
 // same revision and has the same history. Then the two are independent. Faults are not inherited.
 //
 // It takes the same time for any number of objects: both share them, and the compiled CRDs. The
-// server must keep its objects in memory.
+// server must keep its objects in memory. One that [Server.At] has started cannot be forked.
 func (s *Server) Fork(ctx context.Context, f ForkOptions) (*Server, error) {
+	if past := s.options.past(); past > 0 {
+		return nil, fmt.Errorf("the server shows the past state at revision %d and is read-only: fork the original server", past)
+	}
 	from, err := s.origin()
 	if err != nil {
 		return nil, err
@@ -78,16 +85,16 @@ func (s *Server) At(ctx context.Context, revision int64, f ForkOptions) (*Server
 	if err != nil {
 		return nil, err
 	}
-	newest, oldest := from.state.Revision(), from.state.Oldest()
+	newest, oldest, compacted := from.state.Revision(), from.state.Oldest(), from.state.Begin() > 0
 	if from.state, err = from.state.At(revision); err != nil {
 		switch {
 		case errors.Is(err, rpctypes.ErrFutureRev):
 			return nil, fmt.Errorf("revision %d is in the future: the newest is %d", revision, newest)
-		case oldest > 1:
+		case compacted:
 			return nil, fmt.Errorf("the history before revision %d is compacted, and revision %d with it: "+
 				"keep all of it with --history=all, or look at it earlier", oldest, revision)
 		}
-		return nil, fmt.Errorf("there is no revision %d: the oldest is %d", revision, oldest)
+		return nil, fmt.Errorf("there is no revision %d: the history begins at revision %d, with the state file or the start of the server", revision, oldest)
 	}
 	from.store, _ = from.store.Rewind(revision) // if its events have left the window, all is read
 	from.past = revision
@@ -103,12 +110,12 @@ func (s *Server) origin() (*origin, error) {
 	default:
 	}
 	if s.db.memory == nil {
-		return nil, errors.New("the server keeps its objects in etcd, and only objects in memory can be forked: " +
-			"use --storage memory, or save the state and start servers with it")
+		return nil, ErrStoredInEtcd
 	}
-	// The order matters: the state has all events that the copy of the store lacks.
-	from := &origin{fork: true, definitions: s.definitions.State(), store: s.db.store.Copy(), ids: s.ids.Clone()}
+	// The order matters. The state has all events that the copy of the store lacks.
+	from := &origin{fork: true, definitions: s.definitions.State(), store: s.db.store.Copy()}
 	from.state = s.db.memory.State()
+	from.ids = s.ids.Clone() // not before: all stored objects have names and UIDs that it does not make again
 	return from, nil
 }
 
