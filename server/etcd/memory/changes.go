@@ -42,6 +42,14 @@ func (s *State) Begin() int64 {
 	return 0
 }
 
+// BeginTime returns the time of the revision of [State.Begin]. It is zero if that is.
+func (s *State) BeginTime() time.Time {
+	if s.Begin() == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, s.history.at(s.history.first).time)
+}
+
 // Changes iterates over the changes after a revision, oldest first. It has none that were
 // compacted: see [State.Begin].
 func (s *State) Changes(after int64) iter.Seq[Change] {

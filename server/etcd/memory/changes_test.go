@@ -37,7 +37,11 @@ func recorded(s *State, after int64) string {
 // and after it.
 func TestChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, c := open(t, Config{Origin: func(ctx context.Context) any { return ctx.Value(originKey{}) }})
+		calls := 0
+		db, c := open(t, Config{Origin: func(ctx context.Context) any {
+			calls++
+			return ctx.Value(originKey{})
+		}})
 		alice := context.WithValue(t.Context(), originKey{}, "alice")
 		do := func(_ any, err error) {
 			t.Helper()
@@ -74,6 +78,9 @@ func TestChanges(t *testing.T) {
 9 00:00:13, d @0 -> 2@9
 10 00:00:14 by alice, d 2@9 -> @0
 `
+		if calls != 8 {
+			t.Errorf("the origin of 8 writes was asked for %d times", calls)
+		}
 		s := db.State()
 		if got := recorded(s, 0); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -81,7 +88,7 @@ func TestChanges(t *testing.T) {
 		if got := recorded(s, 8); got != want[strings.Index(want, "9 0"):] {
 			t.Errorf("after revision 8: got\n%s", got)
 		}
-		if got := recorded(s, 10); got != "" || s.Begin() != 0 {
+		if got := recorded(s, 10); got != "" || s.Begin() != 0 || !s.BeginTime().IsZero() {
 			t.Errorf("after the last revision: got %q, and the changes begin at %d", got, s.Begin())
 		}
 		for range s.Changes(0) {
@@ -97,6 +104,9 @@ func TestChanges(t *testing.T) {
 		do(c.Compact(t.Context(), 4))
 		if got, begin := recorded(db.State(), 0), db.State().Begin(); begin != 4 || got != want[strings.Index(want, "5 00:00:04"):] {
 			t.Errorf("after a compaction, the changes begin at %d: got\n%s", begin, got)
+		}
+		if at := db.State().BeginTime().UTC().Format(time.TimeOnly); at != "00:00:03" {
+			t.Errorf("after a compaction, the changes begin at %s", at)
 		}
 		later, _ := open(t, Config{Revision: 1000})
 		if begin := later.State().Begin(); begin != 0 {

@@ -263,12 +263,7 @@ func (s *kvService) Compact(ctx context.Context, req *pb.CompactionRequest, _ ..
 	case req.Revision > old.revision:
 		return nil, rpctypes.ErrGRPCFutureRev
 	}
-	st := *old
-	st.compacted = req.Revision
-	st.history = old.history.compact(req.Revision)
-	for w := range db.watches {
-		w.keep(old, req.Revision)
-	}
-	db.publish(&st)
+	st := db.compact(old, req.Revision)
+	db.publish(st)
 	return &pb.CompactionResponse{Header: header(st.revision)}, nil
 }

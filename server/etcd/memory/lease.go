@@ -164,10 +164,10 @@ func (s *leaseService) update(ctx context.Context, change func(w *writer) error)
 	}
 	db.expire()
 	w := db.state.Load().begin()
-	w.origin = db.originOf(ctx)
 	if err := change(w); err != nil {
 		return 0, err
 	}
+	db.setOrigin(ctx, w)
 	db.setLeases(w)
 	db.schedule(db.state.Load())
 	return w.revision(), nil

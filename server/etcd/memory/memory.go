@@ -29,7 +29,7 @@
 //
 // Leases expire exactly in time, and not up to a second later. A watch from an old revision
 // receives its events at once, and a request for its progress is always answered. Watches do not try
-// again after Close. There are no members, users, quotas, hashes and snapshot files.
+// again after Close. [Config.MaxHistory] makes a DB compact on its own. There are no members, users, quotas, hashes and snapshot files.
 package memory
 
 import (
@@ -70,6 +70,9 @@ type Config struct {
 	// Origin returns what has caused a write, by the context of its request, for [State.Changes]. It
 	// may be nil.
 	Origin func(context.Context) any
+	// MaxHistory is the maximum number of bytes that were written since the oldest revision. If a write
+	// exceeds it, the DB compacts the older half. Zero means no limit, as in etcd.
+	MaxHistory int64
 }
 
 // DB is an etcd in memory. It is safe for concurrent use.
@@ -77,8 +80,11 @@ type DB struct {
 	// epoch is the time that the deadlines of leases are relative to.
 	epoch  time.Time
 	origin func(context.Context) any // may be nil
-	state  atomic.Pointer[State]
-	done   chan struct{} // closed by Close
+	// maxHistory is that of the Config.
+	maxHistory int64
+
+	state atomic.Pointer[State]
+	done  chan struct{} // closed by Close
 
 	// mu is held by writers, which replace the state, and guards the fields below.
 	mu      sync.Mutex
@@ -89,7 +95,7 @@ type DB struct {
 
 // Open returns a DB. The caller must call Close.
 func Open(c Config) *DB {
-	db := &DB{epoch: time.Now(), origin: c.Origin, done: make(chan struct{}), watches: map[*watch]struct{}{}}
+	db := &DB{epoch: time.Now(), origin: c.Origin, maxHistory: c.MaxHistory, done: make(chan struct{}), watches: map[*watch]struct{}{}}
 	s := newState(max(1, c.Revision))
 	if c.State != nil {
 		// Other DBs may begin with the same state, and each appends to its history.

@@ -337,6 +337,51 @@ func TestCompactionFrees(t *testing.T) {
 	}
 }
 
+// TestMaxHistory checks that a DB compacts when its history has too many bytes.
+func TestMaxHistory(t *testing.T) {
+	const limit = 100_000
+	db, c := open(t, Config{MaxHistory: limit})
+	watch := c.Watch(t.Context(), "a")
+	written := func() int64 {
+		h := db.state.Load().history
+		return h.at(h.last()).written - h.at(h.first).written
+	}
+	value := strings.Repeat("x", 1000)
+	var compactions int
+	var last int64
+	for range 500 {
+		before := db.State().Begin()
+		last = put(t, c, "a", value)
+		<-watch // it misses no event
+		if written() > limit {
+			t.Fatalf("the history has %d bytes", written())
+		}
+		if begin := db.State().Begin(); begin != before {
+			compactions++
+			if n := written(); n > limit/2 || n < limit/2-2000 {
+				t.Errorf("a compaction leaves %d bytes", n)
+			}
+			if _, err := c.Get(t.Context(), "a", clientv3.WithRev(begin-1)); !errors.Is(err, rpctypes.ErrCompacted) {
+				t.Errorf("a compacted revision: %v", err)
+			}
+		}
+	}
+	if compactions < 5 {
+		t.Errorf("%d compactions", compactions)
+	}
+	if resp := <-c.Watch(t.Context(), "a", clientv3.WithRev(2)); !errors.Is(resp.Err(), rpctypes.ErrCompacted) {
+		t.Errorf("a watch of a compacted revision: %v", resp)
+	}
+	// A copy counts what it begins with. A write that is larger than the limit leaves only itself.
+	copied, d := open(t, Config{State: db.State(), MaxHistory: 2 * limit})
+	if put(t, d, "b", value); copied.State().Begin() != db.State().Begin() {
+		t.Errorf("a copy has compacted up to %d", copied.State().Begin())
+	}
+	if last = put(t, d, "b", strings.Repeat("x", 3*limit)); copied.State().Begin() != last {
+		t.Errorf("after a large write, the changes begin at %d, and not at %d", copied.State().Begin(), last)
+	}
+}
+
 // TestCompactionLeavesEvents checks that a watch receives events that were compacted before it could,
 // as long as they are not too many.
 func TestCompactionLeavesEvents(t *testing.T) {

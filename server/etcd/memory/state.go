@@ -116,6 +116,8 @@ type change struct {
 	size   int64
 	time   int64
 	origin any
+	// written is the number of bytes that were written up to this revision, from some revision on.
+	written int64
 }
 
 // chunkLen is the number of changes that are allocated together.

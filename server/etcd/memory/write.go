@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"sort"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -40,20 +41,19 @@ func (db *DB) write(ctx context.Context, change func(w *writer) error) (revision
 		return 0, rpctypes.ErrGRPCStopped
 	}
 	w := db.state.Load().begin()
-	w.origin = db.originOf(ctx)
 	if err := change(w); err != nil {
 		return 0, err
 	}
+	db.setOrigin(ctx, w)
 	db.commit(w)
 	return w.revision(), nil
 }
 
-// originOf returns what has caused the request with a context.
-func (db *DB) originOf(ctx context.Context) any {
-	if db.origin == nil {
-		return nil
+// setOrigin sets what has caused the request with a context, if it writes something.
+func (db *DB) setOrigin(ctx context.Context, w *writer) {
+	if db.origin != nil && len(w.events) > 0 {
+		w.origin = db.origin(ctx)
 	}
-	return db.origin(ctx)
 }
 
 // commit makes the result of a writer the current state. mu is held.
@@ -61,11 +61,33 @@ func (db *DB) commit(w *writer) {
 	if len(w.events) == 0 {
 		return
 	}
+	written := w.base.history.at(w.base.revision).written
+	for _, e := range w.events {
+		written += int64(len(e.key)+len(e.value)) + perEvent
+	}
 	w.next.revision++
 	w.next.history = w.next.history.append(change{
-		keys: w.keys, events: w.events, size: w.next.size, time: time.Now().UnixNano(), origin: w.origin,
+		keys: w.keys, events: w.events, size: w.next.size, time: time.Now().UnixNano(), origin: w.origin, written: written,
 	})
+	if h := w.next.history; db.maxHistory > 0 && written-h.at(h.first).written > db.maxHistory {
+		half := sort.Search(h.n-1, func(i int) bool { return written-h.at(h.first+int64(i)).written <= db.maxHistory/2 })
+		w.next = *db.compact(&w.next, h.first+int64(half))
+	}
 	db.publish(&w.next)
+}
+
+// perEvent is about the number of bytes that an event takes in addition to its key and value.
+const perEvent = 500
+
+// compact returns a state without the revisions before one. mu is held.
+func (db *DB) compact(s *State, revision int64) *State {
+	for w := range db.watches {
+		w.keep(s, revision)
+	}
+	out := *s
+	out.compacted = revision
+	out.history = s.history.compact(revision)
+	return &out
 }
 
 // store adds an event: a new version of a key, or its deletion.
