@@ -131,6 +131,9 @@ func (s *Server) fork(ctx context.Context, f ForkOptions, from *origin) (*Server
 	if o.AuditLogPath != "" && o.AuditLogPath != "-" {
 		o.AuditLogPath = filepath.Join(f.DataDir, filepath.Base(o.AuditLogPath))
 	}
+	if o.Bubble && !s.options.Bubble {
+		o.EtcdCompactionInterval = 0 // the interval is one of the other clock
+	}
 	if from.past > 0 {
 		o.Controllers = nil
 		o.CheckStoredObjects = checkNever

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,6 +49,9 @@ func (h *History) Revision() int64 { return h.state.Revision() }
 // Begin returns the revision after which the history is complete, because earlier revisions were
 // compacted. It is zero if it is complete from the start.
 func (h *History) Begin() int64 { return h.state.Begin() }
+
+// BeginTime returns the time of the revision of [History.Begin]. It is zero if that is.
+func (h *History) BeginTime() time.Time { return h.state.BeginTime() }
 
 // Newest returns the revision after which the stored values of all changes together have about a
 // number of bytes, and how many changes of objects after the revision `after` are not among them.

@@ -209,7 +209,8 @@ const (
 
 // The values of [Options.History].
 const (
-	// HistoryRecent keeps the history since the last compaction, see EtcdCompactionInterval.
+	// HistoryRecent keeps the history since the last compaction, see EtcdCompactionInterval, and at
+	// most 256 MiB of it.
 	HistoryRecent = "recent"
 	// HistoryAll keeps all history, whatever memory it needs.
 	HistoryAll = "all"

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -28,12 +29,20 @@ func recordAgents(c *genericapiserver.Config) {
 	build := c.BuildHandlerChainFunc
 	c.BuildHandlerChainFunc = func(next http.Handler, c *genericapiserver.Config) http.Handler {
 		return build(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			if agent := req.UserAgent(); agent != "" && req.Method != http.MethodGet {
+			if agent := limited(req.UserAgent()); agent != "" && req.Method != http.MethodGet {
 				req = req.WithContext(context.WithValue(req.Context(), agentKey{}, agent))
 			}
 			next.ServeHTTP(w, req)
 		}), c)
 	}
+}
+
+// maxAgent is the maximum length of a User-Agent in the history.
+const maxAgent = 1024
+
+// limited returns the beginning of a User-Agent, in memory of its own: the history keeps it.
+func limited(agent string) string {
+	return strings.Clone(strings.ToValidUTF8(agent[:min(len(agent), maxAgent)], ""))
 }
 
 // originOf returns who has caused a write with a context: a *timeline.Origin, or nil for the server
@@ -44,10 +53,10 @@ func originOf(ctx context.Context) any {
 		o.User = user.GetName()
 	}
 	if info, ok := apirequest.RequestInfoFrom(ctx); ok {
-		o.Verb = info.Verb
-		o.Resource = info.Path
+		// The history keeps them, and would keep the whole URL of the request.
+		o.Verb, o.Resource = strings.Clone(info.Verb), strings.Clone(info.Path)
 		if info.IsResourceRequest {
-			o.Resource = schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}.String()
+			o.Resource = strings.Clone(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}.String())
 			if info.Subresource != "" {
 				o.Resource += "/" + info.Subresource
 			}

@@ -131,11 +131,17 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 	return db, nil
 }
 
+// maxHistory is the maximum size of the history in memory, in bytes.
+const maxHistory = 256 << 20
+
 // connect starts the etcd, unless it is external, and connects to it.
 func (db *database) connect(ctx context.Context, o *Options) (err error) {
 	switch {
 	case o.Storage == StorageMemory:
-		c := memory.Config{Origin: originOf}
+		c := memory.Config{Origin: originOf, MaxHistory: maxHistory}
+		if o.History == HistoryAll {
+			c.MaxHistory = 0
+		}
 		switch {
 		case o.origin != nil:
 			c.State = o.origin.state
