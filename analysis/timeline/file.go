@@ -14,8 +14,9 @@ import (
 // not change it.
 const Format = "v1"
 
-// maxLine is the maximum length of a line. etcd limits an object to 1.5 MiB, and a line has two.
-const maxLine = 16 << 20
+// maxLine is the maximum length of a line. etcd limits an object to 1.5 MiB, and a line has two. JSON
+// needs up to six bytes for a byte of an object that is stored as Protobuf, and more for its names.
+const maxLine = 64 << 20
 
 // Header is the first line of a file.
 type Header struct {
@@ -38,8 +39,11 @@ type Writer struct {
 	masker *Masker
 }
 
-// NewWriter returns a Writer that has written the header.
+// NewWriter returns a Writer that has written the header. A nil Masker means a new one.
 func NewWriter(w io.Writer, h Header, m *Masker) (*Writer, error) {
+	if m == nil {
+		m = NewMasker()
+	}
 	h.Format = Format
 	out := &Writer{w: w, masker: m}
 	return out, out.line(h)

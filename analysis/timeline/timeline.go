@@ -64,7 +64,7 @@ type Origin struct {
 	// UserAgent is the header of the request.
 	UserAgent string `json:"userAgent,omitempty"`
 	// Controller is the part of the server that has made the change without a request, such as
-	// "garbage-collector".
+	// "garbagecollector".
 	Controller string `json:"controller,omitempty"`
 }
 

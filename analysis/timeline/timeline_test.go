@@ -151,7 +151,7 @@ func TestFile(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	h := Header{Test: "TestX", After: 4, Omitted: 2, Compacted: true}
-	w, err := NewWriter(&b, h, NewMasker())
+	w, err := NewWriter(&b, h, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestBrokenFiles(t *testing.T) {
 		"no time":     {header + strings.Replace(good, `"time"`, `"x"`, 1), "line 2: not a change: the field time is required"},
 		"order":       {header + good + strings.Replace(good, "5", "4", 1), "line 3: not a change: revision 4 is after revision 5: changes must be in their order"},
 		"no kind":     {header + strings.Replace(good, `"origin"`, `"after":{"a":1},"origin"`, 1), "line 2: not a change: Object 'Kind' is missing in '{\"a\":1}'"},
-		"long line":   {header + strings.Repeat("x", maxLine+1), "line 2: longer than 16 MiB"},
+		"long line":   {header + strings.Repeat("x", maxLine+1), "line 2: longer than 64 MiB"},
 		"new field":   {header + strings.Replace(good, `"name"`, `"later":1,"name"`, 1), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
