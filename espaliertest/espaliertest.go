@@ -27,8 +27,8 @@
 //		os.Exit(code)
 //	}
 //
-// Functions that take a testing.TB fail that test with t.Fatal if something goes wrong.
-// Only [Run] and [Server.Stop], which TestMain calls, return errors.
+// Functions that take a testing.TB fail that test with t.Fatal if something goes wrong. Those that
+// do not, such as [Run] and [Server.Stop], which TestMain calls, return errors.
 //
 // [Server.Fork] copies a server with everything in it in milliseconds, [Server.Save] and [WithState] do so
 // with a file, and [Server.At] shows a past state: docs/fork.md describes them.
@@ -73,7 +73,7 @@ type Server struct {
 	// checkpoint is the stored data after the start, for Reset.
 	checkpoint *server.Checkpoint
 	dir        string // removed by Stop, if not empty
-	// ready is the revision when the server was ready, if it keeps its objects in memory.
+	// ready is the revision when the server was ready and had its CRDs, if it keeps its objects in memory.
 	ready int64
 	past  bool // it shows a past state
 
@@ -137,7 +137,7 @@ func WithSeed(seed uint64) Option {
 }
 
 // Start starts a server that stops when the test ends. If the test has failed, what has changed is
-// written into its artifact directory: docs/history.md describes it.
+// written into its artifact directory, unless the objects are in etcd: docs/history.md describes it.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	return started(t, "start a server", func(ctx context.Context, dir string) (*Server, error) { return run(ctx, dir, opts) })
@@ -166,7 +166,10 @@ func run(ctx context.Context, dir string, opts []Option) (*Server, error) {
 	c.options.Semantics = schema.Kubernetes
 	c.options.Warnings = lint.Warnings
 	c.options.Faults = new(faults.Set)
-	c.options.Bubble = inBubble()
+	if c.options.Bubble = inBubble(); c.options.Bubble {
+		// Five minutes pass at once there. The server still limits the size of the history.
+		c.options.EtcdCompactionInterval = 0
+	}
 	for _, o := range opts {
 		o(&c)
 	}
@@ -199,10 +202,6 @@ func run(ctx context.Context, dir string, opts []Option) (*Server, error) {
 // newServer returns a server that is running, after it has installed CRDs. If it returns an error,
 // it has stopped the server.
 func newServer(ctx context.Context, running *server.Server, crds []any) (*Server, error) {
-	var ready int64
-	if h, err := running.History(); err == nil {
-		ready = h.Revision()
-	}
 	config, err := running.ClientConfig()
 	if err == nil && len(crds) > 0 {
 		err = installCRDs(ctx, unlimited(config), crds)
@@ -214,7 +213,11 @@ func newServer(ctx context.Context, running *server.Server, crds []any) (*Server
 	if err != nil {
 		return nil, errors.Join(err, running.Stop())
 	}
-	return &Server{server: running, config: unlimited(config), checkpoint: checkpoint, ready: ready}, nil
+	s := &Server{server: running, config: unlimited(config), checkpoint: checkpoint}
+	if h, err := running.History(); err == nil {
+		s.ready = h.Revision()
+	}
+	return s, nil
 }
 
 // unlimited removes the client-side rate limit.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"testing"
+	"time"
 
 	"espalier.dev/analysis/timeline"
 	"espalier.dev/server"
@@ -24,8 +25,10 @@ type HistoryFilter = timeline.Filter
 // server.
 //
 // The test fails if the server records no history, because it keeps its objects in etcd, or if
-// the first revisions that the filters select were compacted. A server compacts revisions that are
-// older than five to ten minutes, unless it has the flag --etcd-compaction-interval=0.
+// the filters select changes that were compacted: give each filter a later Since, such as the time
+// when the test began, or a later From. A server compacts changes that are older than five to ten
+// minutes, but not in a bubble of testing/synctest, and the older half of the history if it has more
+// than 256 MiB. It compacts nothing with WithFlags("--history=all").
 func (s *Server) History(t testing.TB, filters ...HistoryFilter) iter.Seq[*Change] {
 	t.Helper()
 	changes, err := s.Changes(filters...)
@@ -42,7 +45,7 @@ func (s *Server) Changes(filters ...HistoryFilter) (iter.Seq[*Change], error) {
 		err = errors.New("the server keeps its objects in etcd and records none: start it without WithEtcd and without flags that select etcd")
 	}
 	if err == nil {
-		err = complete(h.Begin(), filters)
+		err = complete(h.Begin(), h.BeginTime(), filters)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("history: %w", err)
@@ -56,21 +59,22 @@ func (s *Server) Changes(filters ...HistoryFilter) (iter.Seq[*Change], error) {
 	}, nil
 }
 
-// complete returns an error if filters select revisions up to one that was compacted; zero means that
-// none was.
-func complete(compacted int64, filters []HistoryFilter) error {
+// complete returns an error if filters select changes up to a revision that was compacted, and its
+// time; zero means that none was.
+func complete(compacted int64, at time.Time, filters []HistoryFilter) error {
 	if compacted == 0 {
 		return nil
 	}
 	incomplete := len(filters) == 0
 	for _, f := range filters {
-		incomplete = incomplete || f.From <= compacted
+		incomplete = incomplete || f.From <= compacted && !f.Since.After(at)
 	}
 	if !incomplete {
 		return nil
 	}
-	return fmt.Errorf("it is complete from revision %d on, because earlier revisions were compacted: select these with From: %[1]d, "+
-		`or start the server with WithFlags("--etcd-compaction-interval=0")`, compacted+1)
+	return fmt.Errorf("it begins after revision %d of %s, because earlier changes were compacted: select later ones with Since, "+
+		`such as the time when the test began, or with From, or start the server with WithFlags("--history=all")`,
+		compacted, at.UTC().Format(time.RFC3339Nano))
 }
 
 // selects reports whether one of the filters selects a change, or there are none.

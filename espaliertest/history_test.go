@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,7 +47,7 @@ func TestHistory(t *testing.T) {
 	s := Start(t, WithCRDs("testdata/crds"))
 	ctx := t.Context()
 	admin := clientFor(t, s.Config(), "setup/v1 (linux)")
-	alice := clientFor(t, s.AddUser(t, "alice", "system:masters"), "controller/v2")
+	alice := clientFor(t, s.AddUser(t, "alice", "system:masters"), "controller/v2 "+strings.Repeat("x", 2000))
 	do := func(_ any, err error) {
 		t.Helper()
 		if err != nil {
@@ -115,6 +116,9 @@ update Pod team/web by alice (patch pods/status, controller/v2)
 		t.Fatalf("%d changes", len(changes))
 	}
 	created, updated, deleted := changes[0], changes[1], changes[3]
+	if n := len(created.Origin.UserAgent); n != 1024 {
+		t.Errorf("the user agent has %d bytes", n)
+	}
 	if created.Before != nil || created.After.GetUID() != m.UID || fmt.Sprint(created.Revision) != created.After.GetResourceVersion() ||
 		created.After.GetAPIVersion() != "v1" {
 		t.Errorf("the object after its creation: %v", created.After)
@@ -167,6 +171,7 @@ func TestHistoryErrors(t *testing.T) {
 	if _, err := Start(t, WithEtcd()).Changes(); err == nil || !strings.Contains(err.Error(), "start it without WithEtcd") {
 		t.Error(err)
 	}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, test := range []struct {
 		compacted int64
 		filters   []HistoryFilter
@@ -177,11 +182,41 @@ func TestHistoryErrors(t *testing.T) {
 		{7, []HistoryFilter{{From: 8}}, false},
 		{7, []HistoryFilter{{From: 7}}, true},
 		{7, []HistoryFilter{{From: 8}, {Kind: "Pod"}}, true},
+		{7, []HistoryFilter{{Since: at}}, true},
+		{7, []HistoryFilter{{Since: at.Add(1)}}, false},
+		{7, []HistoryFilter{{Since: at.Add(1)}, {From: 8}}, false},
+		{7, []HistoryFilter{{Until: at.Add(1)}}, true},
 	} {
-		err := complete(test.compacted, test.filters)
-		if (err != nil) != test.fails || test.fails && !strings.Contains(err.Error(), "complete from revision 8 on") {
+		err := complete(test.compacted, at, test.filters)
+		if (err != nil) != test.fails || test.fails && !strings.Contains(err.Error(), "it begins after revision 7 of 2026-01-02T03:04:05Z, because") {
 			t.Errorf("%d %v: %v", test.compacted, test.filters, err)
 		}
+	}
+}
+
+// TestHistoryInBubble expects that no change is compacted because the clock of a bubble runs fast, and
+// that those of a server outside are compacted, but not those since a time.
+func TestHistoryInBubble(t *testing.T) {
+	t.Parallel()
+	outside := Start(t)
+	synctest.Test(t, func(t *testing.T) {
+		for _, s := range []*Server{Start(t), outside.Fork(t)} {
+			time.Sleep(time.Hour)
+			if _, err := clientFor(t, s.Config(), "").CoreV1().ConfigMaps("default").Create(t.Context(), configMap("late"), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(slices.Collect(s.History(t, HistoryFilter{Kind: "ConfigMap", Name: "late"}))); n != 1 {
+				t.Errorf("%d changes", n)
+			}
+		}
+	})
+	compacted := Start(t, WithFlags("--etcd-compaction-interval=50ms"))
+	eventually(t, func() bool {
+		_, err := compacted.Changes()
+		return err != nil
+	})
+	if _, err := compacted.Changes(HistoryFilter{Since: time.Now()}); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -244,7 +279,7 @@ func TestFailing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			Start(t) // a second server
-			s := Start(t)
+			s := Start(t, WithCRDs("testdata/crds"))
 			addSecret(t, s)
 			switch {
 			case name == "fails" && mode == "panic":
@@ -330,7 +365,7 @@ func checkTimeline(t *testing.T, file string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Origin.Controller == "bootstrap" {
+		if c.Origin.Controller == "bootstrap" || c.Kind == "CustomResourceDefinition" && c.Origin.Controller == "" {
 			t.Errorf("the timeline has the start of the server: %s", c.Object())
 		}
 		if c.Kind == "Secret" {

@@ -18,8 +18,8 @@ import (
 // requests that write get an error, and no controllers run. It is ready in milliseconds, also if many
 // objects are stored. Each call starts a server: keep the configuration if it is needed again.
 //
-// The server must keep its objects in memory. Their history reaches back five minutes at least, or
-// to the start with WithFlags("--history=all").
+// The server must keep its objects in memory. Their history reaches back five minutes at least, unless
+// it has more than 256 MiB, or to the start with WithFlags("--history=all").
 func (s *Server) At(t testing.TB, revision int64) *rest.Config {
 	t.Helper()
 	past := started(t, "show the state at a revision", func(ctx context.Context, dir string) (*Server, error) {
