@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -63,9 +64,13 @@ const (
 	added   = '+'
 )
 
-// line writes a line.
+// line writes a line. If it has no text, it has no spaces at the end.
 func (d *differ) line(mark byte, indent int, text string) {
-	d.out.WriteString(strings.TrimRight(string(mark)+" "+strings.Repeat(" ", indent)+text, " ") + "\n")
+	line := string(mark) + " " + strings.Repeat(" ", indent) + text
+	if text == "" {
+		line = strings.TrimRight(line, " ")
+	}
+	d.out.WriteString(line + "\n")
 }
 
 // yaml writes a value as YAML.
@@ -145,6 +150,15 @@ func header(name string) string {
 	return strings.TrimSuffix(strings.TrimSpace(string(text)), " null")
 }
 
+// entry returns a field and its value, a scalar, on one line.
+func entry(name string, value any) string {
+	text, err := yamlx.Marshal(map[string]any{name: value})
+	if line := strings.TrimSuffix(string(text), "\n"); err == nil && !strings.Contains(line, "\n") {
+		return line
+	}
+	return header(name) + " " + strconv.Quote(fmt.Sprint(value))
+}
+
 // text compares texts of several lines.
 func (d *differ) text(indent int, old, now string) {
 	for i, hunk := range textdiff.Hunks([]byte(old), []byte(now), 2) {
@@ -152,7 +166,11 @@ func (d *differ) text(indent int, old, now string) {
 			d.line(around, indent, "…")
 		}
 		for _, l := range hunk.Lines {
-			d.line(byte(l.Op), indent, strings.TrimRight(string(l.Text), "\n"))
+			text, ended := strings.CutSuffix(string(l.Text), "\n")
+			d.line(byte(l.Op), indent, text)
+			if !ended {
+				d.line(around, indent, `\ no line break at the end`)
+			}
 		}
 	}
 }
@@ -213,7 +231,7 @@ func (d *differ) keyed(indent int, key string, old, now []any) {
 			d.yaml(added, indent, []any{e})
 			continue
 		}
-		d.below(indent, "- "+header(key)+" "+fmt.Sprint(e[key]), func(inner *differ) { inner.fields(indent+2, was, e) })
+		d.below(indent, "- "+entry(key, e[key]), func(inner *differ) { inner.fields(indent+2, was, e) })
 	}
 }
 

@@ -104,12 +104,22 @@ func TestDiff(t *testing.T) {
     line 39
 +   end
 `},
-		"filled list":   {"l: []", "l: [a]", "- l: []\n+ l:\n+ - a\n"},
-		"emptied list":  {"l: [a]", "l: []", "- l:\n- - a\n+ l: []\n"},
-		"list no more":  {"l: [a]", "l: a", "- l:\n- - a\n+ l: a\n"},
-		"text of three": {"t: |\n  a\n  b\n  c\n", "t: |\n  a\n  b\n  d\n", "  t: |\n    a\n    b\n-   c\n+   d\n"},
-		"text of two":   {"t: |\n  a\n  b\n  c\n", "t: |\n  a\n  b\n", "- t: |\n-   a\n-   b\n-   c\n+ t: |\n+   a\n+   b\n"},
-		"noise":         {"metadata: {name: a, resourceVersion: \"1\", managedFields: [{manager: x}]}", "metadata: {name: a, resourceVersion: \"2\"}", ""},
+		"filled list":     {"l: []", "l: [a]", "- l: []\n+ l:\n+ - a\n"},
+		"emptied list":    {"l: [a]", "l: []", "- l:\n- - a\n+ l: []\n"},
+		"list no more":    {"l: [a]", "l: a", "- l:\n- - a\n+ l: a\n"},
+		"text of three":   {"t: |\n  a\n  b\n  c\n", "t: |\n  a\n  b\n  d\n", "  t: |\n    a\n    b\n-   c\n+   d\n"},
+		"text of two":     {"t: |\n  a\n  b\n  c\n", "t: |\n  a\n  b\n", "- t: |\n-   a\n-   b\n-   c\n+ t: |\n+   a\n+   b\n"},
+		"noise":           {"metadata: {name: a, resourceVersion: \"1\", managedFields: [{manager: x}]}", "metadata: {name: a, resourceVersion: \"2\"}", ""},
+		"trailing spaces": {`t: "a\n\nb\nc\nd\n"`, `t: "a \n \nb\nc\nd\n"`, "  t: |\n-   a\n-\n+   a \n+    \n    b\n    c\n"},
+		"no line break":   {`t: "a\nb\nc\nd\n"`, `t: "a\nb\nc\nd"`, "  t: |\n    b\n    c\n-   d\n+   d\n    \\ no line break at the end\n"},
+		"names to quote": {`l: [{name: "true", x: 1}, {name: "a\nb", x: 1}]`, `l: [{name: "true", x: 2}, {name: "a\nb", x: 2}]`, `  l:
+  - name: "true"
+-   x: 1
++   x: 2
+  - name: "a\nb"
+-   x: 1
++   x: 2
+`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +143,7 @@ func TestDiff(t *testing.T) {
 func secret(password string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Secret",
-		"metadata": map[string]any{"name": "login", "annotations": map[string]any{lastApplied: `{"data":{"password":"` + password + `"}}`, "a": "b"}},
+		"metadata": map[string]any{"name": "login", "annotations": map[string]any{"kubectl.kubernetes.io/last-applied-configuration": `{"data":{"password":"` + password + `"}}`, "a": "b"}},
 		"data":     map[string]any{"password": password, "empty": nil},
 	}}
 }
@@ -158,6 +168,17 @@ func TestMasker(t *testing.T) {
 	c := &Change{After: secret("aHVudGVyMg==")}
 	if got := m.Change(c); got == c || got.Before != nil || c.After.Object["data"].(map[string]any)["password"] != "aHVudGVyMg==" {
 		t.Errorf("%v, and the original is %v", got, c)
+	}
+	odd := secret("aHVudGVyMg==")
+	odd.SetAnnotations(map[string]string{"json": ` {"data":{"password":"aHVudGVyMg=="}}`, "long": "x" + strings.Repeat("aHVudGVyMg", 30), "short": "kept"})
+	if got := fmt.Sprint(m.Object(odd)); strings.Contains(got, "aHVudGVyMg") || !strings.Contains(got, "short:kept") {
+		t.Errorf("annotations: %s", got)
+	}
+	encrypted := &Change{Encrypted: true, Before: object(t, "metadata: {name: a, annotations: {b: '{password: x1}'}}\nspec: {password: x1}\ntop: x1"), After: secret("aHVudGVyMg==")}
+	got := m.Change(encrypted)
+	if text := fmt.Sprint(got.Before, got.After); strings.Contains(text, "x1") || strings.Contains(text, "aHVudGVyMg") ||
+		!strings.Contains(text, "name:a") || !strings.Contains(text, "kind:Widget") || !strings.Contains(text, "password:(masked") {
+		t.Errorf("an encrypted object: %s", text)
 	}
 	widget := &Change{After: object(t, "data: {password: x}")}
 	if m.Change(widget) != widget {

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Format is the version of the format of files that this release writes and reads. New fields do
@@ -29,7 +32,7 @@ type Header struct {
 	After int64 `json:"after"`
 	// Omitted is the number of the oldest changes that were left out because there were too many.
 	Omitted int `json:"omitted,omitempty"`
-	// Compacted is set if the server does not have the changes up to After any more.
+	// Compacted is set if the server does not have all changes before these any more.
 	Compacted bool `json:"compacted,omitempty"`
 }
 
@@ -60,6 +63,21 @@ func (w *Writer) line(v any) error {
 		return err
 	}
 	_, err := w.w.Write(b.Bytes())
+	return err
+}
+
+// maxError is the maximum length of an error that may have a part of an object, in bytes.
+const maxError = 200
+
+// WithoutObject returns an error about an object that cannot be decoded. Those of package
+// k8s.io/apimachinery may have the whole object, which may be a Secret.
+func WithoutObject(err error) error {
+	if runtime.IsMissingKind(err) {
+		return errors.New("the object has no kind")
+	}
+	if text := err.Error(); len(text) > maxError {
+		return errors.New(strings.ToValidUTF8(text[:maxError], "") + "…")
+	}
 	return err
 }
 
@@ -122,7 +140,7 @@ func (r *Reader) Next() (*Change, error) {
 		if errors.As(err, &syntax) && syntax.Error() == "unexpected end of JSON input" {
 			err = errors.New("the line ends within a change: the file is not complete")
 		}
-		return nil, r.syntax(fmt.Errorf("not a change: %w", err))
+		return nil, r.syntax(fmt.Errorf("not a change: %w", WithoutObject(err)))
 	}
 	if err := c.check(r.last); err != nil {
 		return nil, r.syntax(fmt.Errorf("not a change: %w", err))

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// lastApplied is the annotation in which kubectl keeps the object that was applied, with its data.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+// maxAnnotation is the maximum length of an annotation that a Masker does not mask.
+const maxAnnotation = 256
 
 // masked begins a value that a Masker has written. No value in the data of a Secret begins so, because
 // they are encoded as base64.
@@ -22,7 +22,10 @@ const masked = "(masked: "
 // 3f9a02c1)". Equal values have equal digests, so it shows whether a value has changed. Each Masker
 // has a random key, which makes it impossible to guess values by their digests.
 //
-// It does so for the kind Secret of Kubernetes. It does not know what other objects have to hide.
+// It does so for the kind Secret of Kubernetes. Tools keep the whole object in an annotation, as kubectl
+// apply does, so it also masks annotations of Secrets that are longer than 256 bytes or begin with
+// "{". Of other objects it masks those that are encrypted in the storage: all fields but apiVersion,
+// kind and metadata, and the same annotations.
 type Masker struct{ key [sha256.Size]byte }
 
 // NewMasker returns a Masker with a new key.
@@ -35,7 +38,7 @@ func NewMasker() *Masker {
 // Object returns an object without the data of a Secret. It returns obj, which may be nil, if
 // that is none, and otherwise a copy.
 func (m *Masker) Object(obj *unstructured.Unstructured) *unstructured.Unstructured {
-	if obj == nil || obj.GetKind() != "Secret" || obj.GetAPIVersion() != "v1" {
+	if !isSecret(obj) {
 		return obj
 	}
 	obj = obj.DeepCopy()
@@ -48,16 +51,47 @@ func (m *Masker) Object(obj *unstructured.Unstructured) *unstructured.Unstructur
 			obj.Object[field] = m.mask(v)
 		}
 	}
-	if annotations, _, _ := unstructured.NestedMap(obj.Object, "metadata", "annotations"); annotations[lastApplied] != nil {
-		annotations[lastApplied] = m.mask(annotations[lastApplied])
-		_ = unstructured.SetNestedMap(obj.Object, annotations, "metadata", "annotations") // it has been read there
-	}
+	m.annotations(obj)
 	return obj
 }
 
-// Change returns a change without the data of a Secret.
+func isSecret(obj *unstructured.Unstructured) bool {
+	return obj != nil && obj.GetKind() == "Secret" && obj.GetAPIVersion() == "v1"
+}
+
+// annotations masks annotations that may have the whole object.
+func (m *Masker) annotations(obj *unstructured.Unstructured) {
+	annotations, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "metadata", "annotations")
+	values, _ := annotations.(map[string]any)
+	for name, v := range values {
+		if s, ok := v.(string); !ok || len(s) > maxAnnotation || strings.HasPrefix(strings.TrimSpace(s), "{") {
+			values[name] = m.mask(v)
+		}
+	}
+}
+
+// encrypted returns a copy of an object that is encrypted in the storage, without its content.
+func (m *Masker) encrypted(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	if obj == nil || isSecret(obj) {
+		return m.Object(obj)
+	}
+	obj = obj.DeepCopy()
+	for name, v := range obj.Object {
+		if name != "apiVersion" && name != "kind" && name != "metadata" {
+			obj.Object[name] = m.mask(v)
+		}
+	}
+	m.annotations(obj)
+	return obj
+}
+
+// Change returns a change without the data of a Secret or of an encrypted object.
 func (m *Masker) Change(c *Change) *Change {
-	before, after := m.Object(c.Before), m.Object(c.After)
+	mask := m.Object
+	if c.Encrypted {
+		mask = m.encrypted
+	}
+	before, after := mask(c.Before), mask(c.After)
 	if before == c.Before && after == c.After {
 		return c
 	}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"espalier.dev/internal/textdiff"
 )
 
 // Text writes changes for people: a line for each change, and the fields that have changed below it.
@@ -46,11 +48,24 @@ func (t *Text) Header(h Header) error {
 	if h.Test != "" {
 		fmt.Fprintf(&b, "# Changes of stored objects in %s\n", h.Test)
 	}
-	switch {
-	case h.Compacted:
-		fmt.Fprintf(&b, "# The timeline begins after revision %d: earlier changes were compacted\n", h.After)
-	case h.Omitted > 0:
-		fmt.Fprintf(&b, "# The timeline begins after revision %d: the first %d changes are left out, because there are too many\n", h.After, h.Omitted)
+	var why []string
+	if h.Omitted > 0 {
+		why = append(why, fmt.Sprintf("the first %d changes are left out, because there are too many", h.Omitted))
+	}
+	if h.Compacted {
+		why = append(why, "earlier changes were compacted")
+	}
+	if len(why) > 0 {
+		fmt.Fprintf(&b, "# The timeline begins after revision %d: %s\n", h.After, strings.Join(why, ", and "))
+	}
+	return t.write(b.String())
+}
+
+// write writes lines without control characters: a file may be shown in a terminal.
+func (t *Text) write(text string) error {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(textdiff.Printable(strings.TrimSuffix(line, "\n")) + "\n")
 	}
 	_, err := io.WriteString(t.w, b.String())
 	return err
@@ -63,8 +78,7 @@ func (t *Text) Change(c *Change) error {
 	}
 	line := fmt.Sprintf("%d  %s  +%.3fs  %s %s  by %s", c.Revision, c.Time.UTC().Format("15:04:05.000"),
 		c.Time.Sub(t.first).Seconds(), c.Action, c.Object(), c.Origin)
-	_, err := io.WriteString(t.w, strings.ReplaceAll(line, "\n", " ")+"\n"+t.body(c))
-	return err
+	return t.write(strings.ReplaceAll(line, "\n", " ") + "\n" + t.body(c))
 }
 
 // body returns the lines below the first one of a change.

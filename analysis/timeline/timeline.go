@@ -5,7 +5,7 @@
 // a [Header] and then a [Change] on each line, as JSON, oldest first. [Reader] and [Writer] stream
 // files of any size. [Text] writes changes for people, with a [Diff] of the fields that have changed.
 //
-// Files and text do not have the data of Secrets: see [Masker].
+// Files and text do not have the data of Secrets and of encrypted objects: see [Masker].
 package timeline
 
 import (
@@ -44,9 +44,12 @@ type Change struct {
 	Origin    Origin `json:"origin"`
 	// Before is the stored object before the change, or nil if it was created. After is the one after
 	// it, or nil if it was deleted. Both have their resourceVersion, and are in the version that is
-	// stored.
+	// stored. A large file may leave out Before of deletions.
 	Before *unstructured.Unstructured `json:"before,omitempty"`
 	After  *unstructured.Unstructured `json:"after,omitempty"`
+	// Encrypted is set if one of them is encrypted in the storage. Files and text then only have the
+	// metadata: see [Masker].
+	Encrypted bool `json:"encrypted,omitempty"`
 	// Unreadable is the reason why Before or After is missing, although the object existed.
 	Unreadable string `json:"unreadable,omitempty"`
 }
@@ -128,6 +131,43 @@ type Filter struct {
 	From, To int64
 	// Since and Until are the first and the last time; zero means no limit.
 	Since, Until time.Time
+}
+
+// Selects reports whether one of the filters selects a change, or there are none.
+func Selects(filters []Filter, c *Change) bool {
+	for i := range filters {
+		if filters[i].Match(c) {
+			return true
+		}
+	}
+	return len(filters) == 0
+}
+
+// MayMatch reports whether the filter may select a change whose kind is not known, because its object
+// is not decoded. If it is known, it is Match.
+func (f *Filter) MayMatch(c *Change) bool {
+	if c.Kind != "" {
+		return f.Match(c)
+	}
+	other := *f
+	other.Kind = ""
+	return other.Match(c)
+}
+
+// Revisions returns the first and the last revision that filters may select; zero means no limit.
+func Revisions(filters []Filter) (from, to int64) {
+	unlimited := len(filters) == 0
+	for i, f := range filters {
+		if i == 0 || f.From < from {
+			from = f.From
+		}
+		to = max(to, f.To)
+		unlimited = unlimited || f.To == 0
+	}
+	if unlimited {
+		to = 0
+	}
+	return from, to
 }
 
 // Match reports whether the filter selects a change.

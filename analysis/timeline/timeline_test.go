@@ -82,6 +82,22 @@ func TestText(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
 	b.Reset()
+	if err := NewText(&b, TextOptions{}).Header(Header{After: 4, Omitted: 12, Compacted: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); got != "# The timeline begins after revision 4: the first 12 changes are left out, because there are too many, and earlier changes were compacted\n" {
+		t.Errorf("the header is %q", got)
+	}
+	b.Reset()
+	odd := *changes(t)[4]
+	odd.Name, odd.Origin.User, odd.Unreadable = "a\nb\x1b[31m", "eve\u202e", "\x9b\r"
+	if err := NewText(&b, TextOptions{}).Change(&odd); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); !strings.HasSuffix(got, "things a b\ufffd[31m  by eve\ufffd (post /custom)\n    (\ufffd\ufffd)\n") {
+		t.Errorf("the text is %q", got)
+	}
+	b.Reset()
 	all := NewText(&b, TextOptions{ManagedFields: true})
 	if err := errors.Join(all.Header(Header{After: 4, Compacted: true}), all.Change(changes(t)[2])); err != nil {
 		t.Fatal(err)
@@ -143,6 +159,38 @@ func TestFilter(t *testing.T) {
 		if !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: got %v, want %v", name, got, test.want)
 		}
+	}
+}
+
+// TestRevisions expects the revisions that several filters select, and that a change whose kind is not
+// known may be selected.
+func TestRevisions(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		filters  []Filter
+		from, to int64
+	}{
+		{nil, 0, 0},
+		{[]Filter{{From: 3, To: 5}}, 3, 5},
+		{[]Filter{{From: 3, To: 5}, {From: 2, To: 9}, {From: 4, To: 4}}, 2, 9},
+		{[]Filter{{From: 3, To: 5}, {From: 2}, {From: 4, To: 4}}, 2, 0},
+		{[]Filter{{From: 3}, {To: 4}}, 0, 0},
+	} {
+		if from, to := Revisions(test.filters); from != test.from || to != test.to {
+			t.Errorf("%v: got %d to %d", test.filters, from, to)
+		}
+	}
+	f := Filter{Kind: "Widget", Name: "a"}
+	known, unknown := *changes(t)[0], *changes(t)[0]
+	known.Kind, unknown.Kind = "Gadget", ""
+	if f.MayMatch(&known) || !f.MayMatch(&unknown) || f.Match(&unknown) {
+		t.Error("whether a change may match depends on its kind")
+	}
+	if unknown.Name = "b"; f.MayMatch(&unknown) {
+		t.Error("a change with another name may match")
+	}
+	if all := []Filter{f, {Name: "b"}}; !Selects(all, &unknown) || Selects(all[:1], &unknown) || !Selects(nil, &unknown) {
+		t.Error("one of the filters must match, if there are any")
 	}
 }
 
@@ -218,9 +266,11 @@ func TestBrokenFiles(t *testing.T) {
 		"no name":     {header + strings.Replace(good, `"name"`, `"x"`, 1), "line 2: not a change: the fields resource and name are required"},
 		"no time":     {header + strings.Replace(good, `"time"`, `"x"`, 1), "line 2: not a change: the field time is required"},
 		"order":       {header + good + strings.Replace(good, "5", "4", 1), "line 3: not a change: revision 4 is after revision 5: changes must be in their order"},
-		"no kind":     {header + strings.Replace(good, `"origin"`, `"after":{"a":1},"origin"`, 1), "line 2: not a change: Object 'Kind' is missing in '{\"a\":1}'"},
-		"long line":   {header + strings.Repeat("x", maxLine+1), "line 2: longer than 64 MiB"},
-		"new field":   {header + strings.Replace(good, `"name"`, `"later":1,"name"`, 1), ""},
+		"no kind":     {header + strings.Replace(good, `"origin"`, `"after":{"a":1},"origin"`, 1), "line 2: not a change: the object has no kind"},
+		"long error": {header + strings.Replace(good, `"2026-01-02T03:04:05Z"`, `"`+strings.Repeat("5", 500)+`"`, 1),
+			"line 2: not a change: parsing time \"" + strings.Repeat("5", 186) + "…"},
+		"long line": {header + strings.Repeat("x", maxLine+1), "line 2: longer than 64 MiB"},
+		"new field": {header + strings.Replace(good, `"name"`, `"later":1,"name"`, 1), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -6,9 +6,9 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"espalier.dev/analysis"
+	"espalier.dev/internal/textdiff"
 )
 
 // Colours of text output, as most compilers use them.
@@ -140,18 +140,7 @@ func excerpt(f *Finding) (source, before string, length int) {
 
 // printable replaces control characters, because input may contain escape sequences that
 // manipulate the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\t' {
-			return r
-		}
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError || r == '\u2028' || r == '\u2029' ||
-			r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
-			return '\ufffd'
-		}
-		return r
-	}, s)
-}
+func printable(s string) string { return textdiff.Printable(s) }
 
 // printableLines is printable for text with several lines.
 func printableLines(s string) string {
