@@ -142,6 +142,9 @@ func (a *app) timeline(c *cobra.Command, o timelineOptions, path string, objects
 	if err != nil {
 		return inTimeline(name, err)
 	}
+	if after := r.Header().After; o.diff && o.filter.From > 0 && o.filter.From < after {
+		fmt.Fprintf(a.stderr, "%s: %s begins after revision %d: --diff compares from there instead of --from %d\n", a.name(), name, after, o.filter.From)
+	}
 	out := bufio.NewWriter(a.stdout)
 	defer func() { err = errors.Join(err, out.Flush()) }()
 	show, err := a.newTimelineOutput(out, o, r.Header())
@@ -325,7 +328,11 @@ type timelineState struct {
 	Changes int                        `json:"changes"`
 	Before  *unstructured.Unstructured `json:"before,omitempty"`
 	After   *unstructured.Unstructured `json:"after,omitempty"`
-	heading string
+	// Unreadable is the reason why Before or After is missing, although the object existed.
+	Unreadable string `json:"unreadable,omitempty"`
+	heading    string
+	// noBefore is the reason why Before is missing.
+	noBefore string
 }
 
 func (t *timelineStates) start(time.Time) {}
@@ -335,11 +342,17 @@ func (t *timelineStates) change(c *timeline.Change) error {
 	s := t.states[key]
 	if s == nil {
 		s = &timelineState{Resource: c.Resource, Namespace: c.Namespace, Name: c.Name, From: c.Revision, Before: c.Before}
+		if c.Before == nil && c.Action != timeline.Create {
+			s.noBefore = c.Unreadable
+		}
 		t.states[key] = s
 		t.order = append(t.order, s)
 	}
-	s.To, s.After, s.heading = c.Revision, c.After, c.Object()
+	s.To, s.After, s.heading = c.Revision, c.After, strings.ReplaceAll(c.Object(), "\n", " ")
 	s.Changes++
+	if s.Unreadable = s.noBefore; s.Unreadable == "" && c.After == nil && c.Action != timeline.Delete {
+		s.Unreadable = c.Unreadable
+	}
 	if c.Kind != "" {
 		s.Kind = c.Kind
 	}
@@ -356,6 +369,8 @@ func (t *timelineStates) end() error {
 		}
 		diff := timeline.Diff(s.Before, s.After, timeline.DiffOptions{ManagedFields: t.o.managedFields})
 		switch {
+		case s.Unreadable != "":
+			diff = "    (" + strings.ReplaceAll(s.Unreadable, "\n", " ") + ")\n"
 		case s.Before == nil && s.After == nil:
 			diff = "    (created and deleted)\n"
 		case diff == "":
