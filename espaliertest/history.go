@@ -40,23 +40,23 @@ func (s *Server) History(t testing.TB, filters ...HistoryFilter) iter.Seq[*Chang
 
 // Changes is [Server.History] outside of a test: it returns an error.
 func (s *Server) Changes(filters ...HistoryFilter) (iter.Seq[*Change], error) {
-	h, err := s.server.History()
-	if errors.Is(err, server.ErrNoHistory) {
-		err = errors.New("the server keeps its objects in etcd and records none: start it without WithEtcd and without flags that select etcd")
-	}
+	h, err := s.history()
 	if err == nil {
 		err = complete(h.Begin(), h.BeginTime(), filters)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	return func(yield func(*Change) bool) {
-		for c := range h.Changes(context.Background(), 0) {
-			if selects(filters, c) && !yield(c) {
-				return
-			}
-		}
-	}, nil
+	return h.Changes(context.Background(), 0, filters...), nil
+}
+
+// history returns the history of the server.
+func (s *Server) history() (*server.History, error) {
+	h, err := s.server.History()
+	if errors.Is(err, server.ErrNoHistory) {
+		err = errors.New("the server keeps its objects in etcd and records none: start it without WithEtcd and without flags that select etcd")
+	}
+	return h, err
 }
 
 // complete returns an error if filters select changes up to a revision that was compacted, and its
@@ -75,14 +75,4 @@ func complete(compacted int64, at time.Time, filters []HistoryFilter) error {
 	return fmt.Errorf("it begins after revision %d of %s, because earlier changes were compacted: select later ones with Since, "+
 		`such as the time when the test began, or with From, or start the server with WithFlags("--history=all")`,
 		compacted, at.UTC().Format(time.RFC3339Nano))
-}
-
-// selects reports whether one of the filters selects a change, or there are none.
-func selects(filters []HistoryFilter, c *Change) bool {
-	for i := range filters {
-		if filters[i].Match(c) {
-			return true
-		}
-	}
-	return len(filters) == 0
 }

@@ -168,8 +168,13 @@ func eventually(t *testing.T, condition func() bool) {
 // TestHistoryErrors expects errors that say what to do.
 func TestHistoryErrors(t *testing.T) {
 	t.Parallel()
-	if _, err := Start(t, WithEtcd()).Changes(); err == nil || !strings.Contains(err.Error(), "start it without WithEtcd") {
-		t.Error(err)
+	inEtcd := Start(t, WithEtcd())
+	_, err := inEtcd.Changes()
+	_, writeErr := inEtcd.WriteTimeline(t.TempDir())
+	for _, err := range []error{err, writeErr} {
+		if err == nil || !strings.Contains(err.Error(), "start it without WithEtcd") {
+			t.Error(err)
+		}
 	}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, test := range []struct {
@@ -215,7 +220,7 @@ func TestHistoryInBubble(t *testing.T) {
 		_, err := compacted.Changes()
 		return err != nil
 	})
-	if _, err := compacted.Changes(HistoryFilter{Since: time.Now()}); err != nil {
+	if _, err := compacted.Changes(HistoryFilter{Since: time.Now().Add(time.Hour)}); err != nil {
 		t.Error(err)
 	}
 }
@@ -249,9 +254,41 @@ resources:
 		if got := fmt.Sprint(after.Object["data"], after.Object["spec"]); !strings.Contains(got, want) {
 			t.Errorf("got %v, want %s", after, want)
 		}
+		if !changes[0].Encrypted {
+			t.Errorf("%s is not encrypted", kind)
+		}
 		// The text of a Secret never has its data.
 		if diff := changes[0].Diff(); kind == "Secret" && (strings.Contains(diff, "aHVudGVyMg") || !strings.Contains(diff, "password: '(masked: 7 bytes")) {
 			t.Errorf("the text of the Secret is\n%s", diff)
+		}
+	}
+}
+
+// TestHistoryFilters expects that filters have the same result, whether they select objects by what is
+// known before they are decoded, or after it.
+func TestHistoryFilters(t *testing.T) {
+	t.Parallel()
+	s := Start(t, WithCRDs("testdata/crds"))
+	addSecret(t, s)
+	all := slices.Collect(s.History(t))
+	last := all[len(all)-1].Revision
+	for _, filters := range [][]HistoryFilter{
+		{{Kind: "Secret"}}, {{Kind: "namespace", Name: "default"}}, {{Kind: "customresourcedefinitions", User: "crds"}}, {{From: last}}, {{To: last - 2}},
+		{{From: last, Kind: "Secret"}, {To: 5}, {Kind: "ClusterRole", Verb: "create"}}, {{Kind: "Nothing"}},
+	} {
+		var want []*Change
+		for i := range filters {
+			if filters[i].To == 0 {
+				filters[i].To = last // controllers go on
+			}
+		}
+		for _, c := range all {
+			if timeline.Selects(filters, c) {
+				want = append(want, c)
+			}
+		}
+		if got := described(slices.Collect(s.History(t, filters...))); got != described(want) || got == "" && filters[0].Kind != "Nothing" {
+			t.Errorf("%+v: got\n%swant\n%s", filters, got, described(want))
 		}
 	}
 }
@@ -395,7 +432,7 @@ func (b *brokenTB) Logf(format string, args ...any) {
 // TestTimelineLimits checks that a timeline is bounded, and what happens if it cannot be written.
 func TestTimelineLimits(t *testing.T) {
 	t.Parallel()
-	s := Start(t)
+	s := Start(t, WithoutControllers())
 	client := clientFor(t, s.Config(), "")
 	for i := range 10 {
 		m := configMap(fmt.Sprint("m", i))
@@ -425,8 +462,34 @@ func TestTimelineLimits(t *testing.T) {
 	}
 	broken := &brokenTB{}
 	s.writeTimeline(broken)
-	if len(broken.logs) != 1 || !strings.Contains(broken.logs[0], "cannot write the timeline of stored objects: the test has no artifact directory") {
+	if len(broken.logs) != 1 || !strings.Contains(broken.logs[0], "cannot write the timeline of stored objects: the test has no artifact directory") ||
+		!strings.Contains(broken.logs[0], "call Server.WriteTimeline") {
 		t.Errorf("the log is %q", broken.logs)
+	}
+	dir := filepath.Join(t.TempDir(), "new")
+	for _, want := range []string{"timeline.txt", "timeline-2.txt"} {
+		file, err := s.WriteTimeline(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil || filepath.Base(file) != want || !strings.Contains(string(text), "create ConfigMap default/m0") {
+			t.Errorf("%s: %v\n%s", file, err, text)
+		}
+	}
+	// Reset deletes everything in one revision.
+	s.Reset(t)
+	if h, err = s.server.History(); err != nil {
+		t.Fatal(err)
+	}
+	if file, n, err = writeTimeline(t.TempDir(), t.Name(), h, s.ready, 6000); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = os.ReadFile(file + ".jsonl"); err != nil {
+		t.Fatal(err)
+	}
+	if n < 10 || len(text) > 12_000 || strings.Count(string(text), `"action":"delete"`) < 10 || !strings.Contains(string(text), `"before"`) {
+		t.Errorf("%d changes after a reset:\n%s", n, text)
 	}
 	if _, _, err := writeTimeline(filepath.Join(t.TempDir(), "missing"), t.Name(), h, s.ready, 5000); err == nil {
 		t.Error("it writes to a directory that does not exist")

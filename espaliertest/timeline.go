@@ -25,6 +25,24 @@ const (
 	maxDiffLines = 100
 )
 
+// WriteTimeline writes the changes since the server was ready into a directory: timeline.txt to read, and
+// timeline.jsonl for `espalier timeline`. Further timelines in the directory have a number. It returns
+// the path of the text. It is for servers of [Run] and of [Environment], when a test has failed: after
+// [Start] there is no need to call it.
+func (s *Server) WriteTimeline(dir string) (file string, err error) {
+	h, err := s.history()
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err == nil {
+		file, _, err = writeTimeline(dir, "", h, s.ready, maxTimeline)
+	}
+	if err != nil {
+		return "", fmt.Errorf("write the timeline: %w", err)
+	}
+	return file + ".txt", nil
+}
+
 // writeTimeline writes the changes since the server was ready into the artifact directory of a test
 // that has failed, and logs where they are. It reports problems only in the log, because the test has
 // failed for another reason.
@@ -36,7 +54,7 @@ func (s *Server) writeTimeline(t testing.TB) {
 	}
 	dir, err := artifactDir(t)
 	if err != nil {
-		t.Logf("cannot write the timeline of stored objects: %v", err)
+		t.Logf("cannot write the timeline of stored objects: %v: call Server.WriteTimeline with another directory", err)
 		return
 	}
 	file, n, err := writeTimeline(dir, t.Name(), h, s.ready, maxTimeline)
@@ -83,7 +101,8 @@ func artifactDir(t testing.TB) (dir string, err error) {
 
 // writeTimeline writes the changes after a revision as JSON lines and as text, and returns the path of
 // both without their extensions, and the number of changes. If the objects have more than some
-// bytes, it leaves out the oldest changes.
+// bytes, it leaves out the oldest changes. Once the file has so many, it leaves out what deleted objects
+// were before.
 func writeTimeline(dir, test string, h *server.History, after int64, bytes int) (file string, n int, err error) {
 	lines, text, file, err := createTimeline(dir)
 	if err != nil {
@@ -94,7 +113,8 @@ func writeTimeline(dir, test string, h *server.History, after int64, bytes int) 
 	header.After, header.Omitted = h.Newest(after, bytes)
 	masker := timeline.NewMasker()
 	lineBuffer, textBuffer := bufio.NewWriter(lines), bufio.NewWriter(text)
-	w, err := timeline.NewWriter(lineBuffer, header, masker)
+	counted := &countingWriter{w: lineBuffer}
+	w, err := timeline.NewWriter(counted, header, masker)
 	if err != nil {
 		return "", 0, err
 	}
@@ -104,11 +124,26 @@ func writeTimeline(dir, test string, h *server.History, after int64, bytes int) 
 	}
 	for c := range h.Changes(context.Background(), header.After) {
 		n++
+		if c.Action == timeline.Delete && counted.n > bytes {
+			c.Before = nil
+		}
 		if err := errors.Join(w.Write(c), forPeople.Change(c)); err != nil {
 			return "", 0, err
 		}
 	}
 	return file, n, errors.Join(lineBuffer.Flush(), textBuffer.Flush())
+}
+
+// countingWriter counts the bytes that are written.
+type countingWriter struct {
+	w io.Writer
+	n int
+}
+
+func (w *countingWriter) Write(b []byte) (int, error) {
+	n, err := w.w.Write(b)
+	w.n += n
+	return n, err
 }
 
 // createTimeline creates the files of a timeline. A test may have several servers, so the names have

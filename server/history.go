@@ -1,10 +1,12 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"time"
 
@@ -54,7 +56,8 @@ func (h *History) Begin() int64 { return h.state.Begin() }
 func (h *History) BeginTime() time.Time { return h.state.BeginTime() }
 
 // Newest returns the revision after which the stored values of all changes together have about a
-// number of bytes, and how many changes of objects after the revision `after` are not among them.
+// number of bytes, and how many changes of objects after the revision `after` are not among them. The
+// values of deleted objects do not count: one revision may delete all.
 func (h *History) Newest(after int64, bytes int) (begin int64, omitted int) {
 	// perChange is what a change has in addition to its values.
 	const perChange = 500
@@ -66,9 +69,12 @@ func (h *History) Newest(after int64, bytes int) (begin int64, omitted int) {
 	for c := range h.state.Changes(after) {
 		s := size{revision: c.Revision}
 		for _, e := range c.Events {
-			if _, ok := h.root.Parse(e.Key); ok {
+			if _, _, ok := h.object(e); ok {
 				s.changes++
-				s.bytes += len(e.Before.Bytes) + len(e.After.Bytes) + perChange
+				s.bytes += perChange
+				if e.After.Revision != 0 {
+					s.bytes += len(e.Before.Bytes) + len(e.After.Bytes)
+				}
 			}
 		}
 		sizes = append(sizes, s)
@@ -87,12 +93,33 @@ func (h *History) Newest(after int64, bytes int) (begin int64, omitted int) {
 	return sizes[first-1].revision, omitted
 }
 
-// Changes iterates over the changes after a revision, oldest first.
-func (h *History) Changes(ctx context.Context, after int64) iter.Seq[*timeline.Change] {
+// Changes iterates over the changes after a revision that one of the filters selects, or all if there
+// are none, oldest first. It decodes only objects that may be selected.
+func (h *History) Changes(ctx context.Context, after int64, filters ...timeline.Filter) iter.Seq[*timeline.Change] {
+	from, to := timeline.Revisions(filters)
+	after = max(after, from-1)
 	return func(yield func(*timeline.Change) bool) {
+		kinds := map[string]string{} // by resource
 		for c := range h.state.Changes(after) {
+			if to > 0 && c.Revision > to {
+				return
+			}
 			for _, e := range c.Events {
-				if out := h.change(ctx, &c, e); out != nil && !yield(out) {
+				resource, at, ok := h.object(e)
+				if !ok {
+					continue
+				}
+				out := newChange(&c, e, resource, at)
+				out.Kind = kinds[out.Resource]
+				if len(filters) > 0 && !slices.ContainsFunc(filters, func(f timeline.Filter) bool { return f.MayMatch(out) }) {
+					continue
+				}
+				out.Kind = ""
+				h.decodeChange(ctx, out, e, resource)
+				if out.Kind != "" {
+					kinds[out.Resource] = out.Kind
+				}
+				if timeline.Selects(filters, out) && !yield(out) {
 					return
 				}
 			}
@@ -100,23 +127,23 @@ func (h *History) Changes(ctx context.Context, after int64) iter.Seq[*timeline.C
 	}
 }
 
-// change returns the change of a key, or nil if it is not that of an object.
-func (h *History) change(ctx context.Context, c *memory.Change, e memory.KeyChange) *timeline.Change {
-	at, ok := h.root.Parse(e.Key)
-	if !ok {
-		return nil
+// object returns the resource and the name of the object that has a key. It reports false if the key is
+// not that of an object, or was created and deleted in one transaction.
+func (h *History) object(e memory.KeyChange) (resource runtimeschema.GroupResource, at keys.Object, ok bool) {
+	if at, ok = h.root.Parse(e.Key); !ok || e.Before.Revision == 0 && e.After.Revision == 0 {
+		return resource, at, false
 	}
 	resource, err := h.encryption.Resource(e.Key)
-	if err != nil {
-		return nil
-	}
+	return resource, at, err == nil
+}
+
+// newChange returns the change of an object, which is not decoded.
+func newChange(c *memory.Change, e memory.KeyChange, resource runtimeschema.GroupResource, at keys.Object) *timeline.Change {
 	out := &timeline.Change{
 		Revision: c.Revision, Time: c.Time.UTC(), Action: timeline.Update,
 		Resource: resource.String(), Namespace: at.Namespace, Name: at.Name,
 	}
 	switch {
-	case e.Before.Revision == 0 && e.After.Revision == 0:
-		return nil // created and deleted in one transaction
 	case e.Before.Revision == 0:
 		out.Action = timeline.Create
 	case e.After.Revision == 0:
@@ -131,12 +158,23 @@ func (h *History) change(ctx context.Context, c *memory.Change, e memory.KeyChan
 	case out.Origin.Verb == "":
 		out.Origin.Verb = string(out.Action)
 	}
+	return out
+}
+
+// encryptedPrefix begins the values that an EncryptionConfiguration encrypts.
+const encryptedPrefix = "k8s:enc:"
+
+// decodeChange sets what a change has of the decoded objects.
+func (h *History) decodeChange(ctx context.Context, out *timeline.Change, e memory.KeyChange, resource runtimeschema.GroupResource) {
+	for _, v := range []memory.Value{e.Before, e.After} {
+		out.Encrypted = out.Encrypted || bytes.HasPrefix(v.Bytes, []byte(encryptedPrefix))
+	}
 	var failed [2]error
 	out.Before, failed[0] = h.decode(ctx, resource, e.Key, e.Before)
 	out.After, failed[1] = h.decode(ctx, resource, e.Key, e.After)
 	for _, err := range failed {
 		if err != nil {
-			out.Unreadable = fmt.Sprintf("the stored value cannot be read: %v", err)
+			out.Unreadable = fmt.Sprintf("the stored value cannot be read: %v", timeline.WithoutObject(err))
 		}
 	}
 	for _, obj := range []*unstructured.Unstructured{out.Before, out.After} {
@@ -144,7 +182,6 @@ func (h *History) change(ctx context.Context, c *memory.Change, e memory.KeyChan
 			out.APIVersion, out.Kind = obj.GetAPIVersion(), obj.GetKind()
 		}
 	}
-	return out
 }
 
 // decode decodes a stored value. It returns nil if there is none.
