@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -156,6 +157,18 @@ func TestBubbleWatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		// A bookmark is sent if there is a newer revision.
+		var writing sync.WaitGroup
+		writing.Go(func() {
+			for i := range 60 {
+				time.Sleep(time.Minute)
+				if _, err := client.CoreV1().ConfigMaps("kube-system").Create(t.Context(), &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("a", i)}}, metav1.CreateOptions{}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		defer writing.Wait()
 		bookmarks := 0
 		for e := range w.ResultChan() {
 			if e.Type == watch.Bookmark {

@@ -75,7 +75,9 @@ type Server struct {
 	dir        string // removed by Stop, if not empty
 	// ready is the revision when the server was ready and had its CRDs, if it keeps its objects in memory.
 	ready int64
-	past  bool // it shows a past state
+	// forked is the revision at which the server was forked, or zero.
+	forked int64
+	past   bool // it shows a past state
 
 	stopOnce sync.Once
 	stopErr  error

@@ -45,9 +45,14 @@ func (s *Server) RunFork() (*Server, error) {
 }
 
 func (s *Server) fork(ctx context.Context, dir string) (*Server, error) {
-	return derive(ctx, func(ctx context.Context) (*server.Server, error) {
+	fork, err := derive(ctx, func(ctx context.Context) (*server.Server, error) {
 		return s.server.Fork(ctx, forkOptions(dir))
 	})
+	if err != nil {
+		return nil, err
+	}
+	fork.forked = fork.ready
+	return fork, nil
 }
 
 // forkOptions returns the options of a fork in a directory.

@@ -101,6 +101,22 @@ func TestFork(t *testing.T) {
 			t.Errorf("the first write in the fork has revision %d, that before the fork %d", got, version(t, elm))
 		}
 	})
+	t.Run("history", func(t *testing.T) {
+		changes := func(f HistoryFilter) string {
+			var all []string
+			for c := range fork.History(t, f) {
+				all = append(all, string(c.Action)+" "+c.Name)
+			}
+			return strings.Join(all, ", ")
+		}
+		same(t, "the history", changes(HistoryFilter{Kind: "trees"}), "create fir, delete elm")
+		same(t, "the history of both", changes(HistoryFilter{Kind: "trees", From: 1}), "create oak, create elm, create fir, delete elm")
+		for c := range fork.History(t) {
+			if c.Revision <= version(t, elm) {
+				t.Errorf("revision %d is before the fork", c.Revision)
+			}
+		}
+	})
 	t.Run("watches", func(t *testing.T) {
 		w, err := trees(t, fork.Config()).Watch(t.Context(), metav1.ListOptions{ResourceVersion: oak.GetResourceVersion()})
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ type HistoryFilter = timeline.Filter
 // selects, or all if there are none. A change has its revision and time, the user and the verb of the
 // request or the controller of the server that has made it, and the object before and after it.
 // [Change.Diff] returns the fields that have changed. The first changes are those of the start of the
-// server.
+// server, or after the fork if it is one: a filter with From or Since also selects earlier changes.
 //
 // The test fails if the server records no history, because it keeps its objects in etcd, or if
 // the filters select changes that were compacted: give each filter a later Since, such as the time
@@ -41,6 +42,7 @@ func (s *Server) History(t testing.TB, filters ...HistoryFilter) iter.Seq[*Chang
 // Changes is [Server.History] outside of a test: it returns an error.
 func (s *Server) Changes(filters ...HistoryFilter) (iter.Seq[*Change], error) {
 	h, err := s.history()
+	filters = s.sinceFork(filters)
 	if err == nil {
 		err = complete(h.Begin(), h.BeginTime(), filters)
 	}
@@ -48,6 +50,23 @@ func (s *Server) Changes(filters ...HistoryFilter) (iter.Seq[*Change], error) {
 		return nil, fmt.Errorf("history: %w", err)
 	}
 	return h.Changes(context.Background(), 0, filters...), nil
+}
+
+// sinceFork returns filters that select only changes after the fork, unless they have a beginning.
+func (s *Server) sinceFork(filters []HistoryFilter) []HistoryFilter {
+	if s.forked == 0 {
+		return filters
+	}
+	if len(filters) == 0 {
+		return []HistoryFilter{{From: s.forked + 1}}
+	}
+	filters = slices.Clone(filters)
+	for i := range filters {
+		if f := &filters[i]; f.From == 0 && f.Since.IsZero() {
+			f.From = s.forked + 1
+		}
+	}
+	return filters
 }
 
 // history returns the history of the server.
