@@ -417,8 +417,9 @@ func TestRead(t *testing.T) {
 		first = d.read(entry("a.g", text), nil)
 	}
 	// The definition of a state that is served in another way is a new one.
-	definition := first.define()
 	for change, renewed := range map[string]bool{`"labels":{"a":"b"}`: false, `"annotations":{"a":"b"}`: true} {
+		first := d.read(entry("a.g", text), nil)
+		definition := first.define()
 		next := d.read(entry("a.g", strings.Replace(text, `"generation":1`, `"generation":1,`+change, 1)), first)
 		if got := next.define(); (got != definition) != renewed || renewed && got.CRD() != next.crd {
 			t.Errorf("%s: renewed is not %v", change, renewed)
