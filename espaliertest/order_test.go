@@ -57,7 +57,7 @@ func (o *order) run() {
 		stopped := o.stopped
 		o.mu.Unlock()
 		if !stopped {
-			time.Sleep(1) // returns when everything in the bubble waits
+			time.Sleep(time.Nanosecond) // returns when everything in the bubble waits
 		}
 		o.mu.Lock()
 		slices.SortStableFunc(o.waiting, func(a, b ticket) int { return cmp.Compare(a.label, b.label) })

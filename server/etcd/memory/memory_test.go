@@ -348,10 +348,9 @@ func TestMaxHistory(t *testing.T) {
 	}
 	value := strings.Repeat("x", 1000)
 	var compactions int
-	var last int64
 	for range 500 {
 		before := db.State().Begin()
-		last = put(t, c, "a", value)
+		put(t, c, "a", value)
 		<-watch // it misses no event
 		if written() > limit {
 			t.Fatalf("the history has %d bytes", written())
@@ -377,7 +376,7 @@ func TestMaxHistory(t *testing.T) {
 	if put(t, d, "b", value); copied.State().Begin() != db.State().Begin() {
 		t.Errorf("a copy has compacted up to %d", copied.State().Begin())
 	}
-	if last = put(t, d, "b", strings.Repeat("x", 3*limit)); copied.State().Begin() != last {
+	if last := put(t, d, "b", strings.Repeat("x", 3*limit)); copied.State().Begin() != last {
 		t.Errorf("after a large write, the changes begin at %d, and not at %d", copied.State().Begin(), last)
 	}
 }
