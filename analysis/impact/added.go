@@ -14,32 +14,23 @@ type siblings struct {
 	// unsure is true if it is not known what conversion makes of the objects.
 	unsure bool
 	// first is true if the old CRD had only the compared version.
-	first    bool
-	versions []sibling
+	first bool
+	// old and new have the schemas of the other versions in the old and the new CRD.
+	old, new []*schema.Structural
 }
-
-// sibling is another version, with its schemas in the old and the new CRD, as far as it is there.
-type sibling struct{ old, new *schema.Structural }
 
 // siblingsOf returns the versions other than the compared one.
 func siblingsOf(old, new *crd.Definition, version string) siblings {
-	s := siblings{first: len(old.Versions()) == 1}
+	others := func(d *crd.Definition) (schemas []*schema.Structural) {
+		for _, v := range d.Versions() {
+			if v.Name() != version {
+				schemas = append(schemas, wholeObject(v.Structural()))
+			}
+		}
+		return schemas
+	}
+	s := siblings{first: len(old.Versions()) == 1, old: others(old), new: others(new)}
 	s.unsure = !s.first && (strategy(old.CRD()) != api.NoneConverter || strategy(new.CRD()) != api.NoneConverter)
-	for _, v := range old.Versions() {
-		if v.Name() == version {
-			continue
-		}
-		other := sibling{old: wholeObject(v.Structural())}
-		if w := new.Version(v.Name()); w != nil {
-			other.new = wholeObject(w.Structural())
-		}
-		s.versions = append(s.versions, other)
-	}
-	for _, v := range new.Versions() {
-		if v.Name() != version && old.Version(v.Name()) == nil {
-			s.versions = append(s.versions, sibling{new: wholeObject(v.Structural())})
-		}
-	}
 	return s
 }
 
@@ -58,7 +49,7 @@ func (c *comparer) holdsWithoutAdded(p place, o, n side, r api.ValidationRule) b
 // added returns the fields of the object at p that no stored object has: those that the new
 // schema adds and the old one pruned. The value of a field is its default, or nil.
 func (c *comparer) added(p place, o, n side) map[string]any {
-	if c.siblings.unsure || o.InMetadata() || n.InMetadata() || len(p.trail) != len(p.path)+1 {
+	if c.siblings.unsure || n.InMetadata() {
 		return nil
 	}
 	fields := map[string]any{}
@@ -70,9 +61,6 @@ func (c *comparer) added(p place, o, n side) map[string]any {
 		if value, ok := c.defaultOf(prop); ok {
 			fields[name] = value
 		}
-	}
-	if len(fields) == 0 {
-		return nil
 	}
 	// A default of the object or around it may set the fields. Then it also has to satisfy
 	// the rules.
@@ -87,13 +75,15 @@ func (c *comparer) added(p place, o, n side) map[string]any {
 // siblingsLack reports whether no object of another version brings along a field of the object at
 // p that differs from what the schema of the field, prop, makes of an absent one.
 func (c *comparer) siblingsLack(p place, name string, prop *schema.Structural) bool {
-	for _, v := range c.siblings.versions {
-		if v.old != nil && !c.lacks(c.side(schema.NewCursor(v.old, c.Semantics, pruning(c.oldAll))), p.path, name) {
+	for _, v := range c.siblings.old {
+		if !c.lacks(c.side(schema.NewCursor(v, c.Semantics, pruning(c.oldAll))), p.path, name) {
 			return false
 		}
+	}
+	for _, v := range c.siblings.new {
 		// With a default, an object of the only old version gets the field before another
 		// version can set it.
-		if v.new != nil && !sameDefaults(v.new, p, name, prop, c.siblings.first && hasDefault(prop)) {
+		if !sameDefaults(v, p, name, prop, c.siblings.first && hasDefault(prop)) {
 			return false
 		}
 	}

@@ -74,6 +74,9 @@ func (p place) down(step schema.SchemaStep, oldStep, newStep schema.SchemaStep, 
 	return place{extend(p.path, step), extend(p.old, oldStep), extend(p.new, newStep), how, extend(p.trail, n)}
 }
 
+// schema returns the new schema of the value.
+func (p place) schema() *schema.Structural { return p.trail[len(p.trail)-1] }
+
 func extend[S ~[]E, E any](s S, e E) S { return append(slices.Clip(s), e) }
 
 func property(name string) schema.SchemaStep {
@@ -135,13 +138,10 @@ func (c *comparer) affect(ch *Change, p place, effects ...Effect) {
 			c.dependents(ch, p.trail, e.Path, gone, nil)
 		case Defaulted:
 			var known *knownValue
-			if len(p.trail) == len(e.Path)+1 {
-				value, ok := c.defaultOf(p.trail[len(e.Path)])
-				if !ok {
-					ch.Effects = append(ch.Effects, at(Invalid, e.Path, "the default itself is invalid"))
-				} else if e.own {
-					known = &knownValue{value: value}
-				}
+			if value, ok := c.defaultOf(p.schema()); !ok {
+				ch.Effects = append(ch.Effects, at(Invalid, e.Path, "the default itself is invalid"))
+			} else if e.own {
+				known = &knownValue{value: value}
 			}
 			how := appears
 			if e.differs {
@@ -149,7 +149,7 @@ func (c *comparer) affect(ch *Change, p place, effects ...Effect) {
 			}
 			c.dependents(ch, p.trail, e.Path, how, known)
 			for _, scaled := range c.scaled {
-				if related(e.Path, scaled) && !c.defaultsReplicas(p, e.Path, scaled) {
+				if related(e.Path, scaled) && !c.defaultsReplicas(p, scaled) {
 					ch.Effects = append(ch.Effects, at(Invalid, scaled, "the scale subresource reads it"))
 				}
 			}
@@ -157,14 +157,11 @@ func (c *comparer) affect(ch *Change, p place, effects ...Effect) {
 	}
 }
 
-// defaultsReplicas reports whether the default at path, in the schema of p, is a number of
-// replicas that the scale subresource can read.
-func (c *comparer) defaultsReplicas(p place, path, scaled schema.SchemaPath) bool {
-	if !slices.Equal(path, scaled) || slices.Equal(scaled, c.selector) || len(p.trail) != len(path)+1 {
-		return false
-	}
-	s := p.trail[len(path)]
-	if !hasDefault(s) {
+// defaultsReplicas reports whether the default of the value at p is a number of replicas that the
+// scale subresource can read at scaled.
+func (c *comparer) defaultsReplicas(p place, scaled schema.SchemaPath) bool {
+	s := p.schema()
+	if !slices.Equal(p.path, scaled) || slices.Equal(scaled, c.selector) || !hasDefault(s) {
 		return false
 	}
 	n, ok := s.Default.Value.(int64)
@@ -215,7 +212,7 @@ func (c *comparer) value(p place, o, n side) {
 		c.specified(p, n)
 		return
 	}
-	if n == c.anything || c.opens(o.node, n.node) && p.via != viaRoot && p.via != viaMeta {
+	if n == c.anything || c.opens(o.node, n.node) {
 		c.unspecify(p, o, "value-unspecified", "previously had a schema, now unvalidated")
 		return
 	}
@@ -294,7 +291,7 @@ func (c *comparer) dropped(p place, n side) []Effect {
 // drops reports whether reading a value of any type removes fields or nulls from it.
 func (c *comparer) drops(s side, how via) (fields, nulls bool) {
 	fields = s.Prunes()
-	nulls = !c.newAll && how != viaItems && how != viaMeta && !s.node.Nullable && !hasDefault(s.node)
+	nulls = !c.newAll && how != viaItems && !s.node.Nullable && !hasDefault(s.node)
 	visit := func(part side, how via) {
 		f, n := c.drops(part, how)
 		fields, nulls = fields || f, nulls || n

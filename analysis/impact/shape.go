@@ -182,13 +182,9 @@ func (c *comparer) otherFields(p place, o, n side) {
 	case nf == pruned:
 		c.turnOn(p, path)
 	default:
-		before := len(c.changes)
 		c.value(down, oc, nc)
 		if hadMap == hasMap && o.node.XPreserveUnknownFields != n.node.XPreserveUnknownFields {
 			c.preserveFlag(p, n.node)
-		} else if hadMap != hasMap && len(c.changes) == before {
-			c.emit(p, "additional-properties", "additionalProperties",
-				"unknown fields are specified in a different way, with the same effect")
 		}
 	}
 }
