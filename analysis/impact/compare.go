@@ -405,8 +405,7 @@ func (c *comparer) nulls(p place, o, n side) {
 	mayBeNull := len(vv(o.node).Enum) == 0 && (o.node.Nullable || untyped && (p.via == viaItems || c.oldAll))
 	var effects []Effect
 	switch {
-	case n.node.Nullable && !o.node.Nullable && slices.ContainsFunc(p.trail,
-		func(s *schema.Structural) bool { return s.Default != nil && holdsNull(s.Default.Value) }):
+	case n.node.Nullable && !o.node.Nullable && slices.ContainsFunc(p.trail, defaultsNull):
 		effects = append(c.nullsStay(p, o, n, mayBeNull),
 			at(Defaulted, p.path, "a default around it contains nulls, which are no longer dropped"))
 	case n.node.Nullable && !o.node.Nullable:
@@ -453,6 +452,9 @@ func (c *comparer) nullsStay(p place, o, n side, wasNull bool) (effects []Effect
 	}
 	return effects
 }
+
+// defaultsNull reports whether the default of a schema contains a null.
+func defaultsNull(s *schema.Structural) bool { return s.Default != nil && holdsNull(s.Default.Value) }
 
 // holdsNull reports whether a value contains a null.
 func holdsNull(v any) bool {

@@ -3,7 +3,6 @@ package impact
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -150,7 +149,7 @@ func arrow(old, new any) string { return show(old) + " → " + show(new) }
 
 func (d *definitions) compare(old, new *crd.Definition) {
 	d.names()
-	d.metadata()
+	d.metadata(new)
 	d.conversion()
 	for i := range d.old.Spec.Versions {
 		ov := &d.old.Spec.Versions[i]
@@ -245,7 +244,7 @@ func (d *definitions) set(pointer, kind, what string, old, new []string) {
 	}
 }
 
-func (d *definitions) metadata() {
+func (d *definitions) metadata(new *crd.Definition) {
 	if !reflect.DeepEqual(d.old.Labels, d.new.Labels) {
 		d.add("/metadata/labels", "metadata", "labels of the CRD changed")
 	}
@@ -255,36 +254,11 @@ func (d *definitions) metadata() {
 	}
 	if d.old.Spec.PreserveUnknownFields != d.new.Spec.PreserveUnknownFields && d.new.Spec.PreserveUnknownFields {
 		effects := []Effect{effect(Clients, "nulls that are not allowed are rejected instead of dropped")}
-		if defaultsNull(d.new) {
+		if slices.ContainsFunc(new.Versions(), func(v *crd.Version) bool { return wholeObject(v.Structural()).Any(defaultsNull) }) {
 			effects = append(effects, effect(Defaulted, "nulls in defaults are no longer dropped"))
 		}
 		d.add("/spec/preserveUnknownFields", "pruning", "unknown fields are now preserved", effects...)
 	}
-}
-
-// defaultsNull reports whether a default contains a null.
-func defaultsNull(c *api.CustomResourceDefinition) bool {
-	var hasNull func(v any, inDefault bool) bool
-	hasNull = func(v any, inDefault bool) bool {
-		switch v := v.(type) {
-		case nil:
-			return inDefault
-		case map[string]any:
-			for k, x := range v {
-				if hasNull(x, inDefault || k == "default") {
-					return true
-				}
-			}
-		case []any:
-			return slices.ContainsFunc(v, func(x any) bool { return hasNull(x, inDefault) })
-		}
-		return false
-	}
-	return slices.ContainsFunc(c.Spec.Versions, func(v api.CustomResourceDefinitionVersion) bool {
-		data, _ := json.Marshal(v.Schema) // what is no JSON has no null
-		var tree any
-		return json.Unmarshal(data, &tree) == nil && hasNull(tree, false)
-	})
 }
 
 // withoutLegacy removes the annotation that holds a schema.
@@ -432,9 +406,6 @@ func subresources(v *api.CustomResourceDefinitionVersion) api.CustomResourceSubr
 
 // scalePaths returns the paths of the values that a scale subresource reads.
 func scalePaths(s *api.CustomResourceSubresourceScale) (paths []schema.SchemaPath) {
-	if s == nil {
-		return nil
-	}
 	for _, text := range []string{s.SpecReplicasPath, s.StatusReplicasPath, deref(s.LabelSelectorPath)} {
 		if p := scalePath(text); p != nil {
 			paths = append(paths, p)

@@ -22,7 +22,7 @@ type knownValue struct {
 // what the value becomes.
 func (c *comparer) dependents(ch *Change, trail []*schema.Structural, path schema.SchemaPath, how alteration, known *knownValue) {
 	for i, s := range trail {
-		if i > len(path) || i == len(path) && how != retyped {
+		if i == len(path) && how != retyped {
 			break
 		}
 		around, rel := path[:i], path[i:]

@@ -40,7 +40,7 @@ func (p *ruleParser) parse(rule string) schema.ParsedRule {
 // message.
 func (p *ruleParser) isSame(r api.ValidationRule) func(api.ValidationRule) bool {
 	return func(s api.ValidationRule) bool {
-		return onCreate(r) == onCreate(s) && (r.Rule == s.Rule || p.parse(r.Rule).Canonical == p.parse(s.Rule).Canonical)
+		return onCreate(r) == onCreate(s) && p.parse(r.Rule).Canonical == p.parse(s.Rule).Canonical
 	}
 }
 

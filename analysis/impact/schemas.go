@@ -58,7 +58,7 @@ func (c *comparer) roots(o, n *schema.Structural) {
 	if c.oldAll && !c.newAll {
 		c.switched = c.emit(p, "pruning", "", "")
 		c.switched.OldPointer, c.switched.NewPointer = "/spec/preserveUnknownFields", "/spec/preserveUnknownFields"
-		if o.Any(func(s *schema.Structural) bool { return s.Default != nil && holdsNull(s.Default.Value) }) {
+		if o.Any(defaultsNull) {
 			c.turnOn(p, nil)
 		}
 	}
