@@ -115,6 +115,11 @@ corpus: ## run the tests of the corpus with all of it (make test uses a part of 
 conformance: ## run the reference's integration suite against the server; takes minutes
 	cd test/conformance && CONFORMANCE=1 go test ./reference -count=1 -timeout 60m
 
+.PHONY: kubectl-cmd
+kubectl-cmd: ## run Kubernetes' shell tests of kubectl (test/cmd) with espalier, or with the real kube-apiserver and etcd if REAL=1, and expect the functions of test/cmd/testdata to pass; FOCUS (a regexp), SEMANTICS, RACE=1, KILL=30s, PROGRAMS (a directory that keeps the real programs)
+	cd test/cmd && go run . -focus '$(FOCUS)' -semantics '$(or $(SEMANTICS),kubernetes)' $(if $(REAL),-real) $(if $(RACE),-race) \
+	  $(if $(KILL),-kill '$(KILL)') $(if $(PROGRAMS),-programs '$(abspath $(PROGRAMS))') $(if $(OUTPUT),-output '$(abspath $(OUTPUT))')
+
 .PHONY: envtest
 envtest: ## run the suites of projects that use envtest, or those of SUITES, with espalier, and expect all tests of test/envtest/testdata to pass; takes many minutes
 	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go build -o "$$bin/espalier" ./cmd/espalier && \

@@ -1,9 +1,12 @@
 //go:build tools
 
-// Package real names the programs that scripts/envtest-real.sh builds.
+// Package real names the programs that scripts/envtest-real.sh and test/cmd build.
 package real
 
 import (
 	_ "go.etcd.io/etcd/server/v3"
 	_ "k8s.io/kubernetes/cmd/kube-apiserver"
+	_ "k8s.io/kubernetes/cmd/kube-controller-manager"
+	_ "k8s.io/kubernetes/cmd/kubectl"
+	_ "k8s.io/kubernetes/cmd/kubectl-convert"
 )

@@ -1,0 +1,3 @@
+module espalier.dev/test/cmd
+
+go 1.26.0
