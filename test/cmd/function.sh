@@ -26,7 +26,12 @@ if [[ "${FUNCTION}" == runTests ]]; then
   record_command() { echo "Skipping $*"; }
   runTests
 else
-  run_selected_tests() { "${FUNCTION}"; }
+  # Some functions expect that the one before them has left an empty namespace.
+  run_selected_tests() {
+    set -o errexit
+    create_and_use_new_namespace
+    "${FUNCTION}"
+  }
   WHAT=selected
   runTests
 fi
