@@ -1,6 +1,5 @@
 //go:build tools
 
-// Package real names the programs that scripts/envtest-real.sh and test/cmd build.
 package real
 
 import (
