@@ -1,0 +1,12 @@
+package process
+
+import (
+	"os"
+	"syscall"
+)
+
+// attributes returns the attributes of new processes.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
+
+// terminate ends a process: it cannot be asked.
+func terminate(p *os.Process) error { return p.Kill() }
