@@ -6,6 +6,7 @@
 //   - lint: problems in CRDs
 //   - fix: rewrites CRDs, and reports what needs a decision
 //   - explain: the documentation of fields, and sample objects
+//   - assist: completion, hover, definitions and quick fixes for editors
 //   - suite: test suites for CRDs and built-in kinds
 //   - impact: what a change to a CRD means for stored objects and clients
 //

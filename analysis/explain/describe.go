@@ -45,25 +45,14 @@ const everything = 1 << 20
 //
 // The error is an [*UnknownFieldError] if there is no such field.
 func Describe(v *crd.Version, path string, o Options) (*Doc, error) {
-	gvk := v.GroupVersionKind()
-	d := v.Definition()
-	doc := &Doc{
-		Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Served: v.Served(), Storage: v.Storage(),
-		Deprecated: v.DeprecationWarning(), Namespaced: d.Namespaced(), Semantics: d.Semantics().String(),
-	}
 	steps, err := parsePath(path)
 	if err != nil {
 		return nil, err
 	}
-	s, err := SchemaOf(v)
+	doc, at, err := start(v)
 	if err != nil {
 		return nil, err
 	}
-	doc.NoSchema = s == nil
-	if s == nil {
-		s = &schema.Structural{Generic: schema.Generic{Type: "object"}}
-	}
-	at := place{fates: rootFates(Resource(s), d.PreservesUnknownFields())}
 	for _, name := range steps {
 		if at, err = step(at, name); err != nil {
 			return nil, err
@@ -73,9 +62,28 @@ func Describe(v *crd.Version, path string, o Options) (*Doc, error) {
 	if o.Recursive {
 		depth = everything
 	}
-	w := &walker{semantics: d.Semantics()}
+	w := &walker{semantics: v.Definition().Semantics()}
 	doc.Field = w.describe(at, depth)
 	return doc, nil
+}
+
+// start returns the Doc of a version, without a field, and the place of the whole resource.
+func start(v *crd.Version) (*Doc, place, error) {
+	gvk := v.GroupVersionKind()
+	d := v.Definition()
+	doc := &Doc{
+		Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Served: v.Served(), Storage: v.Storage(),
+		Deprecated: v.DeprecationWarning(), Namespaced: d.Namespaced(), Semantics: d.Semantics().String(),
+	}
+	s, err := SchemaOf(v)
+	if err != nil {
+		return nil, place{}, err
+	}
+	doc.NoSchema = s == nil
+	if s == nil {
+		s = &schema.Structural{Generic: schema.Generic{Type: "object"}}
+	}
+	return doc, place{fates: rootFates(Resource(s), d.PreservesUnknownFields())}, nil
 }
 
 // step returns the place of a field of a value, going through arrays and maps.

@@ -76,9 +76,9 @@ func (p *printer) field(f *Field, recursive bool) {
 			p.wrap(strings.TrimSpace(f.ExternalDocs.Description+" "+f.ExternalDocs.URL), "    ")
 		}
 	})
-	facts := f.facts()
+	facts := f.Facts()
 	if u := f.UnknownFields; u != nil && !u.remarkable() {
-		facts = append(facts, "unknown fields: "+u.text())
+		facts = append(facts, "unknown fields: "+u.Text())
 	}
 	if len(facts) > 0 {
 		p.section("SCHEMA:", func() {
@@ -94,7 +94,7 @@ func (p *printer) field(f *Field, recursive bool) {
 	inner := f
 	for inner.element() != nil && len(inner.Fields) == 0 {
 		inner = inner.element()
-		if facts := inner.facts(); len(facts) > 0 {
+		if facts := inner.Facts(); len(facts) > 0 {
 			p.section("SCHEMA OF "+inner.Path+" <"+inner.Type+">:", func() {
 				for _, fact := range facts {
 					p.wrap(fact, "    ")
@@ -139,15 +139,15 @@ func (p *printer) rules(inner, f *Field) {
 			for _, l := range strings.Split(r.Rule, "\n") {
 				p.line("    %s", l)
 			}
-			for _, l := range r.notes() {
+			for _, l := range r.Notes() {
 				p.wrap(l, "        ")
 			}
 		}
 	})
 }
 
-// notes returns the properties of a rule other than its expression.
-func (r Rule) notes() (notes []string) {
+// Notes returns the properties of a rule other than its expression, such as its message, one per line.
+func (r Rule) Notes() (notes []string) {
 	switch {
 	case r.OnCreate:
 		notes = append(notes, "transition rule, also evaluated on create")
@@ -177,7 +177,7 @@ func (p *printer) member(f *Field) {
 		text = "<no description>"
 	}
 	p.wrap(text, "    ")
-	for _, fact := range f.facts() {
+	for _, fact := range f.Facts() {
 		if fact != "required" {
 			p.wrap(fact, "    ")
 		}
@@ -193,7 +193,7 @@ func (p *printer) member(f *Field) {
 		if inner == f {
 			continue
 		}
-		for _, fact := range inner.facts() {
+		for _, fact := range inner.Facts() {
 			p.wrap(inner.Path+": "+fact, "    ")
 		}
 	}
@@ -243,8 +243,9 @@ func (f *Field) element() *Field {
 	return f.Values
 }
 
-// facts returns the keywords of a value, one per line.
-func (f *Field) facts() (lines []string) {
+// Facts returns what the schema says about a value besides its type and description, such as its
+// default and bounds, one per line.
+func (f *Field) Facts() (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if f.Title != "" {
 		add("title: %s", f.Title)
@@ -289,9 +290,9 @@ func (f *Field) facts() (lines []string) {
 		add("embedded resource: has its own apiVersion, kind and metadata")
 	}
 	if u := f.UnknownFields; u != nil && u.remarkable() {
-		add("unknown fields: %s", u.text())
+		add("unknown fields: %s", u.Text())
 		if u.Other != nil {
-			add("unknown fields in %s semantics: %s", u.Other.Semantics, u.Other.text())
+			add("unknown fields in %s semantics: %s", u.Other.Semantics, u.Other.Text())
 		}
 	}
 	return lines
@@ -303,7 +304,8 @@ func (u *UnknownFields) remarkable() bool {
 	return u.Preserved || u.Everything || u.Other != nil || strings.HasPrefix(u.Because, "pruning resumes")
 }
 
-func (u *UnknownFields) text() string {
+// Text returns in words what happens to the fields, and why.
+func (u *UnknownFields) Text() string {
 	text := "pruned"
 	if u.Preserved {
 		text = "preserved"

@@ -223,7 +223,7 @@ func (ed *editor) rename(path []string, name string) error {
 	if !s.n.Keyed {
 		return errors.New("only entries of mappings can be renamed")
 	}
-	text := scalarText(name, s.parent.Flow)
+	text := ScalarText(name, s.parent.Flow)
 	switch old := ed.src[s.n.KeyStart]; {
 	case ed.json || old == '"' && text[0] != '"':
 		text = string(jsonx.AppendString(nil, name))

@@ -156,7 +156,7 @@ func (st style) write(text []byte, n *yamlx.Node) *fragment {
 	case n.Kind == yamlx.Mapping:
 		f.by = st.indent
 		for _, c := range n.Children {
-			f.rest = append(f.rest, shift(st.write(text, c).entry(scalarText(c.Key, false)), f.by)...)
+			f.rest = append(f.rest, shift(st.write(text, c).entry(ScalarText(c.Key, false)), f.by)...)
 		}
 	case n.Kind == yamlx.Sequence:
 		f.by = st.dash
@@ -180,7 +180,7 @@ func (st style) wrap(f *fragment, token string) *fragment {
 		return &fragment{rest: shift(f.item(), st.dash), by: st.dash, json: slices.Concat([]byte{'['}, f.json, []byte{']'})}
 	}
 	json := append(jsonx.AppendString([]byte{'{'}, token), ':')
-	return &fragment{rest: shift(f.entry(scalarText(token, false)), st.indent), by: st.indent,
+	return &fragment{rest: shift(f.entry(ScalarText(token, false)), st.indent), by: st.indent,
 		json: slices.Concat(json, f.json, []byte{'}'})}
 }
 
@@ -188,7 +188,7 @@ func (st style) wrap(f *fragment, token string) *fragment {
 func (st style) writeString(f *fragment, s string) {
 	body := strings.TrimSuffix(s, "\n")
 	if !strings.Contains(body, "\n") || !literal(body) {
-		f.first = scalarText(s, false)
+		f.first = ScalarText(s, false)
 		return
 	}
 	f.first = "|"
@@ -227,8 +227,8 @@ func marshal(value any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// scalarText writes a string as a scalar on one line, plain if possible.
-func scalarText(s string, flow bool) string {
+// ScalarText writes a string as a scalar on one line, plain if possible.
+func ScalarText(s string, flow bool) string {
 	if plainSafe(s, flow) {
 		return s
 	}
@@ -271,7 +271,7 @@ func flowText(text []byte) string {
 func appendFlow(out, text []byte, n *yamlx.Node) []byte {
 	if n.Kind == yamlx.Scalar {
 		if s, ok := n.Text(); ok {
-			return append(out, scalarText(s, true)...)
+			return append(out, ScalarText(s, true)...)
 		}
 		return append(out, n.JSON...)
 	}
@@ -281,7 +281,7 @@ func appendFlow(out, text []byte, n *yamlx.Node) []byte {
 			out = append(out, ", "...)
 		}
 		if n.Kind == yamlx.Mapping {
-			out = append(append(out, scalarText(c.Key, true)...), ": "...)
+			out = append(append(out, ScalarText(c.Key, true)...), ": "...)
 		}
 		out = appendFlow(out, text, c)
 	}

@@ -138,7 +138,7 @@ func (ed *editor) set(path []string, f *fragment) error {
 	}
 	lines := f.item()
 	if n.Kind == yamlx.Mapping {
-		lines = f.entry(scalarText(token, false))
+		lines = f.entry(ScalarText(token, false))
 	}
 	last := n.Children[len(n.Children)-1]
 	at := contentEnd(ed.src, last.End)
@@ -221,7 +221,7 @@ func (ed *editor) replaceRoot(n *yamlx.Node, f *fragment) error {
 func (ed *editor) insertFlow(n *yamlx.Node, token string, f *fragment) error {
 	src := ed.src
 	write := func(at int) string {
-		value, name := flowText(f.json), scalarText(token, true)
+		value, name := flowText(f.json), ScalarText(token, true)
 		colon := ": "
 		if ed.json {
 			value, name = ed.jsonText(at, f.json), string(jsonx.AppendString(nil, token))

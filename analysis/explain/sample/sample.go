@@ -64,6 +64,10 @@ func New(ctx context.Context, v *crd.Version, size Size) (*Sample, error) {
 	return newRepairer(ctx, v, s, g).repair(g.resource(v, s)), nil
 }
 
+// Value generates a value of a schema: its required fields and those in them. Nothing validates it,
+// so rules and schemas around it can reject it.
+func Value(s *schema.Structural) any { return generator{}.make(s, 0) }
+
 // resource generates the first attempt.
 func (g *generator) resource(v *crd.Version, s *schema.Structural) schema.Object {
 	obj := schema.Object{}
