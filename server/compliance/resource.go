@@ -202,9 +202,6 @@ func (s *Scanner) candidates(snapshot *store.Snapshot, d *crd.Definition, namesp
 	of func(problems) bool) iter.Seq[*store.Entry] {
 	prefix := s.prefix(d).Scope(namespace)
 	r := s.result(d.Name())
-	if r == nil && !s.hasObjects(snapshot, d) {
-		return func(func(*store.Entry) bool) {}
-	}
 	if !r.knows() || !sameSpec(r.definition.CRD(), d.CRD()) {
 		return snapshot.Range(prefix, start)
 	}

@@ -74,6 +74,9 @@ func TestGet(t *testing.T) {
 	w.define("as", `"a":{"type":"string"}`)
 	w.define("bs", `"a":{"type":"string"}`)
 	w.define("cs", `"a":{"type":"string"}`)
+	for range 10 {
+		w.store("as/ns/bad", labeled)
+	}
 	revision := w.store("as/ns/bad", labeled)
 	w.store("as/ns/good", strings.Replace(labeled, `"b":1`, "", 1))
 	w.store("as/ns/closed", "cannot be decrypted")
@@ -175,8 +178,8 @@ func TestList(t *testing.T) {
 					page = append(page, object)
 				}
 				pages = append(pages, page)
-				if list.GetResourceVersion() == "" || list.GetResourceVersion() == "0" {
-					t.Error("the list has no resource version")
+				if got, want := list.GetResourceVersion(), fmt.Sprint(s.config.Store.Revision()); got != want {
+					t.Errorf("the list has the resource version %s, want %s", got, want)
 				}
 				if o.Continue = list.GetContinue(); o.Continue == "" {
 					return pages

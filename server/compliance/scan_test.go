@@ -161,6 +161,63 @@ func TestFollow(t *testing.T) {
 	stop()
 }
 
+// TestNext checks when a scanner works, and when it has something to do next.
+func TestNext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.define("as", `"a":{"type":"string"}`)
+	w.put("as", "one", `{"b":1}`)
+	s := w.idle(store.Config{})
+	s.reached = s.config.Store.Revision()
+	s.begin(w.catalog.Load().Get("as.example.com"))
+	c := s.scans["as.example.com"]
+	later := time.Now().Add(time.Hour)
+	if resume, err := s.turn(t.Context(), later); err != nil || !resume.Equal(later) || c.complete {
+		t.Errorf("during a pause: %v, %v, complete: %v", resume, err, c.complete)
+	}
+	before := time.Now()
+	if resume, err := s.turn(t.Context(), before); err != nil || !resume.After(before) || resume.After(later) || !c.complete {
+		t.Errorf("after a pause: %v, %v, complete: %v", resume, err, c.complete)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.restart(c, c.definition)
+	if _, err := s.turn(ended, before); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+
+	at := func(n int) time.Time { return before.Add(time.Duration(n) * time.Minute) }
+	none := time.Time{}
+	for _, test := range []struct {
+		due, resume, compare time.Time
+		queue, stale         bool
+		want                 time.Time
+	}{
+		{none, at(1), at(2), false, false, none},
+		{at(3), at(1), at(2), false, false, at(3)},
+		{none, at(1), at(2), true, false, at(1)},
+		{at(3), at(1), at(2), true, false, at(1)},
+		{at(3), at(4), at(2), true, false, at(3)},
+		{none, at(1), at(2), false, true, at(2)},
+		{at(3), at(1), at(2), false, true, at(2)},
+		{at(1), at(3), at(2), false, true, at(1)},
+		{at(4), at(1), at(2), true, true, at(1)},
+		{at(4), at(3), at(2), true, true, at(2)},
+	} {
+		s.queue = nil
+		if test.queue {
+			s.queue = []*scan{c}
+		}
+		if s.catalog = w.catalog.Load(); test.stale {
+			s.catalog = nil
+		}
+		s.synced, s.syncCost = test.compare.Add(-20*time.Second), time.Second
+		if got := s.next(test.due, test.resume); !got.Equal(test.want) {
+			t.Errorf("%+v: got %v", test, got)
+		}
+	}
+}
+
 // TestScanOf checks to which CRD a key belongs, and that its first object begins a scan.
 func TestScanOf(t *testing.T) {
 	t.Parallel()

@@ -180,21 +180,11 @@ func (s *Scanner) follow(ctx context.Context, after int64) error {
 			return err
 		}
 		s.sync()
-		if now := time.Now(); len(s.queue) > 0 && !now.Before(resume) {
-			if err := s.work(ctx, now.Add(slice)); err != nil {
-				return err
-			}
-			resume = time.Now().Add(rest * time.Since(now))
-		}
-		next := s.publish(ctx)
-		if len(s.queue) > 0 && (next.IsZero() || resume.Before(next)) {
-			next = resume
-		}
-		if s.stale() && (next.IsZero() || s.nextSync().Before(next)) {
-			next = s.nextSync()
+		if resume, err = s.turn(ctx, resume); err != nil {
+			return err
 		}
 		var due <-chan time.Time
-		if !next.IsZero() {
+		if next := s.next(s.publish(ctx), resume); !next.IsZero() {
 			timer.Reset(time.Until(next))
 			due = timer.C
 		}
@@ -206,6 +196,29 @@ func (s *Scanner) follow(ctx context.Context, after int64) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// turn scans for the time of a slice, unless it is earlier than resume, and returns when the next
+// slice may begin.
+func (s *Scanner) turn(ctx context.Context, resume time.Time) (time.Time, error) {
+	now := time.Now()
+	if now.Before(resume) {
+		return resume, nil
+	}
+	err := s.work(ctx, now.Add(slice))
+	return time.Now().Add(rest * time.Since(now)), err
+}
+
+// next returns when there is something to do: when a condition is due, or zero if none is, when the
+// next slice of a scan may begin, or when the catalog may be compared.
+func (s *Scanner) next(due, resume time.Time) time.Time {
+	if len(s.queue) > 0 && (due.IsZero() || resume.Before(due)) {
+		due = resume
+	}
+	if s.stale() && (due.IsZero() || s.nextSync().Before(due)) {
+		due = s.nextSync()
+	}
+	return due
 }
 
 // drain takes in the events that a watcher has received.

@@ -32,12 +32,19 @@ func TestWriteCondition(t *testing.T) {
 		c.written, c.writtenCounts, c.writtenAt, c.stands = condition(&before, false), before.counts, time.Now(), true
 		return c
 	}
+	// another is the condition of a CRD with another spec.
+	another := func(c *scan) *api.CustomResourceDefinitionCondition {
+		is := condition(&result{definition: c.definition, complete: true, counts: counts(3, 2)}, false)
+		is.ObservedGeneration--
+		return is
+	}
 	conflict := apierrors.NewConflict(runtimeschema.GroupResource{}, "a", errors.New("changed"))
 	const never, soon, later, muchLater = 0, 1, 2, 3
 	for name, test := range map[string]struct {
 		scan    func(d *crd.Definition) *scan
 		stored  func(c *scan) *api.CustomResourceDefinitionCondition
 		deleted bool
+		ended   bool // whether the scanner was stopped meanwhile
 		err     error
 		writes  int
 		again   int
@@ -58,9 +65,17 @@ func TestWriteCondition(t *testing.T) {
 		"a scan of the same spec": {scan: func(*crd.Definition) *scan { return &scan{began: time.Now().Add(-2 * patience)} }, stored: func(c *scan) *api.CustomResourceDefinitionCondition {
 			return condition(&result{definition: c.definition, complete: true, counts: counts(3, 2)}, false)
 		}},
-		"written a moment ago": {scan: func(d *crd.Definition) *scan { c := failing(); c.definition = d; return wrote(c, 3, 2) }, again: later},
-		"only more objects":    {scan: func(d *crd.Definition) *scan { c := failing(); c.definition = d; return wrote(c, 2, 1) }, again: muchLater},
-		"another reason":       {scan: func(d *crd.Definition) *scan { c := failing(); c.definition = d; return wrote(c, 2, 0) }, again: later},
+		"a scan that begins, of the same spec": {scan: func(*crd.Definition) *scan { return &scan{began: time.Now()} }, stored: func(c *scan) *api.CustomResourceDefinitionCondition {
+			return condition(&result{definition: c.definition, complete: true, counts: counts(3, 2)}, false)
+		}},
+		"a scan that begins, of another spec": {scan: func(*crd.Definition) *scan { return &scan{began: time.Now()} }, stored: another, again: soon},
+		"a scan of another spec":              {scan: func(*crd.Definition) *scan { return &scan{began: time.Now().Add(-2 * patience)} }, stored: another, writes: 1},
+		"objects that cannot be inspected":    {scan: func(*crd.Definition) *scan { return &scan{result: result{err: errors.New("broken")}} }, writes: 1},
+		"a condition that was removed":        {scan: func(d *crd.Definition) *scan { c := failing(); c.definition = d; return wrote(c, 3, 1) }, again: later},
+		"stopped":                             {ended: true, err: errors.New("broken"), writes: 1, again: soon},
+		"written a moment ago":                {scan: func(d *crd.Definition) *scan { c := failing(); c.definition = d; return wrote(c, 3, 2) }, again: later},
+		"only more objects":                   {scan: func(d *crd.Definition) *scan { c := failing(); c.definition = d; return wrote(c, 2, 1) }, again: muchLater},
+		"another reason":                      {scan: func(d *crd.Definition) *scan { c := failing(); c.definition = d; return wrote(c, 2, 0) }, again: later},
 		"another server disagrees": {scan: func(d *crd.Definition) *scan { c := failing(); c.definition = d; return wrote(c, 3, 1) },
 			stored: func(c *scan) *api.CustomResourceDefinitionCondition {
 				return condition(&result{definition: c.definition, complete: true}, false)
@@ -85,7 +100,8 @@ func TestWriteCondition(t *testing.T) {
 			}
 			scan.definition = d
 			if test.stored != nil {
-				c.Status = crd.WithCondition(c.Status, *test.stored(scan), c.Generation, metav1.Now())
+				is := *test.stored(scan)
+				c.Status = crd.WithCondition(c.Status, is, is.ObservedGeneration, metav1.Now())
 				if scan.definition, err = crd.New(c, options()); err != nil {
 					t.Fatal(err)
 				}
@@ -95,7 +111,12 @@ func TestWriteCondition(t *testing.T) {
 				writes++
 				return test.err
 			}})
-			next := s.write(t.Context(), scan)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if test.ended {
+				cancel()
+			}
+			next := s.write(ctx, scan)
 			again := never
 			switch wait := time.Until(next); {
 			case next.IsZero():
