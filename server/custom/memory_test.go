@@ -25,6 +25,7 @@ type memoryServer struct {
 	http.Handler
 	handler *Handler
 	client  *clientv3.Client
+	watcher func() clientv3.Watcher
 	store   *store.Store
 }
 
@@ -57,7 +58,7 @@ func newMemoryServer(t *testing.T, source Source, change func(*Config), plugins 
 		t.Fatal(err)
 	}
 	t.Cleanup(h.Close)
-	return &memoryServer{Handler: asTester(h), handler: h, client: client, store: st}
+	return &memoryServer{Handler: asTester(h), handler: h, client: client, watcher: db.NewWatcher, store: st}
 }
 
 // collected is a storage whose objects a garbage collector deletes.

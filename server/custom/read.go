@@ -6,15 +6,12 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
@@ -157,18 +154,22 @@ func (r *reader) await(ctx context.Context, revision uint64) error {
 	return err
 }
 
-// sync waits until the store is as new as etcd. It reports false if that takes too long,
-// although etcd works: then etcd must be asked.
-func (r *reader) sync(ctx context.Context) (current bool, err error) {
+// errNotCurrent is returned when the store cannot become as new as etcd, or has not been filled:
+// then etcd must be asked.
+var errNotCurrent = errors.New("the store is behind")
+
+// sync waits until the store is as new as etcd. It returns errNotCurrent if that takes too long,
+// although etcd works.
+func (r *reader) sync(ctx context.Context) error {
 	revision, err := r.store.Current(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	err = r.await(ctx, uint64(revision))
 	if storage.IsTooLargeResourceVersion(err) {
-		return false, nil
+		return errNotCurrent
 	}
-	return err == nil, err
+	return err
 }
 
 // key returns the key of an object, or the prefix of those in a namespace, or of all.
@@ -191,13 +192,13 @@ func (r *reader) get(w http.ResponseWriter, req *http.Request, info *apirequest.
 			return false
 		}
 	case "":
-		current, err := r.sync(req.Context())
+		err := r.sync(req.Context())
+		if errors.Is(err, errNotCurrent) {
+			return false
+		}
 		if err != nil {
 			r.fail(w, req, err)
 			return true
-		}
-		if !current {
-			return false
 		}
 	default:
 		n, err := storage.APIObjectVersioner{}.ParseResourceVersion(revision)
@@ -236,23 +237,10 @@ func (r *reader) isLoaded() bool {
 }
 
 // requestedRevision returns the resourceVersion of a GET. It reports false if the parameters
-// are invalid, or are no longer supported.
+// are no longer supported.
 func requestedRevision(req *http.Request) (string, bool) {
-	if req.URL.RawQuery == "" {
-		return "", true
-	}
-	values, err := url.ParseQuery(req.URL.RawQuery)
-	if err != nil || len(values["export"]) > 0 {
-		return "", false
-	}
-	if len(values) == 1 && len(values["resourceVersion"]) == 1 {
-		return values["resourceVersion"][0], true
-	}
-	var o metav1.GetOptions
-	if err := metainternalversionscheme.ParameterCodec.DecodeParameters(values, metav1.SchemeGroupVersion, &o); err != nil {
-		return "", false
-	}
-	return o.ResourceVersion, true
+	values := req.URL.Query()
+	return values.Get("resourceVersion"), len(values["export"]) == 0
 }
 
 const (

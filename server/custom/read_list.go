@@ -3,6 +3,7 @@ package custom
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -102,13 +103,13 @@ func (r *reader) list(w http.ResponseWriter, req *http.Request, info *apirequest
 	if !ok || q.Watch || q.ResourceVersion == "0" && backend.AsOf(req.Context()) != 0 {
 		return false
 	}
-	snap, start, ok, err := r.snapshot(req, q)
+	snap, start, err := r.snapshot(req, q)
+	if errors.Is(err, errNotCurrent) {
+		return false
+	}
 	if err != nil {
 		r.fail(w, req, err)
 		return true
-	}
-	if !ok {
-		return false
 	}
 	// All items are checked before the first byte is written, so that the status can still be
 	// an error.
@@ -128,47 +129,50 @@ func (r *reader) list(w http.ResponseWriter, req *http.Request, info *apirequest
 }
 
 // snapshot returns the state that a LIST asks for, and the key from which on it is listed. It
-// reports false if this state is not in memory, or if the parameters are invalid.
-func (r *reader) snapshot(req *http.Request, q *query) (snap *store.Snapshot, start string, ok bool, err error) {
+// returns errNotCurrent if this state is not in memory, or if the parameters are invalid.
+func (r *reader) snapshot(req *http.Request, q *query) (snap *store.Snapshot, start string, err error) {
 	exact := q.ResourceVersionMatch == metav1.ResourceVersionMatchExact
 	switch {
 	case q.single && exact:
-		return nil, "", false, nil
-	case q.Continue != "" && q.ResourceVersionMatch == "" && !q.single:
+		return nil, "", errNotCurrent
+	case q.Continue != "": // it is neither combined with a match, nor the list of one object
 		var at int64
 		if start, at, err = storage.DecodeContinue(q.Continue, q.key); err != nil || q.revision > 0 {
-			return nil, "", false, nil
+			return nil, "", errNotCurrent
 		}
 		if at > 0 {
-			snap, ok, err = r.snapshotAt(req, uint64(at))
-			return snap, start, ok, err
+			snap, err = r.snapshotAt(req, uint64(at))
+			return snap, start, err
 		}
 	case exact, q.Limit > 0 && q.revision > 0 && q.ResourceVersionMatch == "" && !q.single:
-		snap, ok, err = r.snapshotAt(req, q.revision)
-		return snap, "", ok, err
+		snap, err = r.snapshotAt(req, q.revision)
+		return snap, "", err
 	case q.ResourceVersion != "":
 		if err := r.await(req.Context(), q.revision); err != nil {
-			return nil, "", false, err
+			return nil, "", err
 		}
-		return r.store.Snapshot(), "", r.isLoaded(), nil
+		if !r.isLoaded() {
+			return nil, "", errNotCurrent
+		}
+		return r.store.Snapshot(), "", nil
 	}
-	if ok, err := r.sync(req.Context()); !ok || err != nil {
-		return nil, "", false, err
+	if err := r.sync(req.Context()); err != nil {
+		return nil, "", err
 	}
-	return r.store.Snapshot(), start, true, nil
+	return r.store.Snapshot(), start, nil
 }
 
-// snapshotAt returns the state at a revision. It reports false if it is not in memory, or if
-// etcd has compacted it: tokens expire whether a snapshot is left or not.
-func (r *reader) snapshotAt(req *http.Request, revision uint64) (*store.Snapshot, bool, error) {
+// snapshotAt returns the state at a revision. It returns errNotCurrent if it is not in memory, or
+// if etcd has compacted it: tokens expire whether a snapshot is left or not.
+func (r *reader) snapshotAt(req *http.Request, revision uint64) (*store.Snapshot, error) {
 	if err := r.await(req.Context(), revision); err != nil {
-		return nil, false, err
-	}
-	if int64(revision) < r.endpoint.store.Storage.Storage.CompactRevision() {
-		return nil, false, nil
+		return nil, err
 	}
 	snap := r.store.SnapshotAt(int64(revision))
-	return snap, snap != nil, nil
+	if snap == nil || int64(revision) < r.endpoint.store.Storage.Storage.CompactRevision() {
+		return nil, errNotCurrent
+	}
+	return snap, nil
 }
 
 // page is a list, or a part of it.
@@ -187,7 +191,7 @@ func (r *reader) page(ctx context.Context, snap *store.Snapshot, q *query, start
 	p := &page{revision: snap.Revision}
 	if q.single {
 		if e := snap.Get(q.key); e != nil {
-			if _, err := r.add(ctx, p, q, e); err != nil {
+			if err := r.add(ctx, p, q, e); err != nil {
 				return nil, err
 			}
 		}
@@ -197,11 +201,11 @@ func (r *reader) page(ctx context.Context, snap *store.Snapshot, q *query, start
 	if q.ResourceVersion == "0" {
 		limit = 0
 	}
-	last := ""
 	for e := range snap.Range(q.key, start) {
 		if limit > 0 && int64(len(p.items)) == limit {
 			// Only now it is known that there is more.
 			var err error
+			last := p.items[len(p.items)-1].entry.Key
 			if p.next, err = storage.EncodeContinue(last+"\x00", q.key, p.revision); err != nil {
 				return nil, err
 			}
@@ -211,12 +215,8 @@ func (r *reader) page(ctx context.Context, snap *store.Snapshot, q *query, start
 			}
 			break
 		}
-		added, err := r.add(ctx, p, q, e)
-		if err != nil {
+		if err := r.add(ctx, p, q, e); err != nil {
 			return nil, err
-		}
-		if added {
-			last = e.Key
 		}
 	}
 	return p, nil
@@ -224,24 +224,24 @@ func (r *reader) page(ctx context.Context, snap *store.Snapshot, q *query, start
 
 // add adds an entry to a page if it is selected. Selecting takes long if the selectors are large,
 // so it ends when nobody waits for the list any more.
-func (r *reader) add(ctx context.Context, p *page, q *query, e *store.Entry) (bool, error) {
+func (r *reader) add(ctx context.Context, p *page, q *query, e *store.Entry) error {
 	if err := ctx.Err(); err != nil {
-		return false, err
+		return err
 	}
 	v, err := r.of(e)
 	if err != nil {
-		return false, err
+		return err
 	}
 	ok, err := q.selection.matches(e.Key, v)
 	if !ok || err != nil {
-		return false, err
+		return err
 	}
 	p.items = append(p.items, item{e, v})
 	// A view that is kept with its entry needs no memory for this request.
 	if r.memo(e) != v {
-		return true, backend.Spend(ctx, len(v.text))
+		return backend.Spend(ctx, len(v.text))
 	}
-	return true, nil
+	return nil
 }
 
 // writeList writes a list in the order of keys that k8s.io/apiserver uses.

@@ -26,6 +26,15 @@ func TestOutput(t *testing.T) {
 		}
 	}
 	o.flush()
+	calls := got.calls
+	for range 3 {
+		o.bytes([]byte("ab"))
+		want.WriteString("ab")
+	}
+	if got.calls != calls {
+		t.Error("short texts are not collected")
+	}
+	o.flush()
 	if o.buffer != nil || o.err != nil {
 		t.Error("the buffer was not given back:", o.err)
 	}

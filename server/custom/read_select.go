@@ -93,11 +93,8 @@ func (v *view) labels() (labels.Set, error) {
 // descend moves to a value below the object that is next. It reports false if there is none.
 func descend(r *jsonx.Reader, path ...string) (bool, error) {
 	for _, step := range path {
-		if r.Peek() != '{' {
+		if r.Peek() != '{' || r.EnterObject() != nil { // no path is too deep
 			return false, nil
-		}
-		if err := r.EnterObject(); err != nil {
-			return false, err
 		}
 		for n := 0; ; n++ {
 			name, more, err := r.NextMember(n)

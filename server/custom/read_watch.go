@@ -83,10 +83,7 @@ func (r *reader) watch(w http.ResponseWriter, req *http.Request, info *apireques
 	x := &watchRequest{
 		reader: r, query: q, request: req, response: w, flusher: flusher, gone: s.gone,
 		list:    q.AllowWatchBookmarks && q.SendInitialEvents != nil && *q.SendInitialEvents,
-		timeout: time.Duration(float64(minimum) * (1 + rand.Float64())),
-	}
-	if t := q.TimeoutSeconds; t != nil && *t > 0 {
-		x.timeout = time.Duration(*t) * time.Second
+		timeout: watchTime(minimum, q.TimeoutSeconds),
 	}
 	if err := x.start(req.Context()); err != nil {
 		if errors.Is(err, errNotCurrent) {
@@ -118,8 +115,14 @@ func (r *reader) watch(w http.ResponseWriter, req *http.Request, info *apireques
 	return true
 }
 
-// errNotCurrent is returned when the store cannot become as new as etcd.
-var errNotCurrent = errors.New("the store is behind")
+// watchTime returns after which time a watch ends: what the client asks for, or at random one to two
+// times the minimum.
+func watchTime(minimum time.Duration, seconds *int64) time.Duration {
+	if seconds != nil && *seconds > 0 {
+		return time.Duration(*seconds) * time.Second
+	}
+	return time.Duration(float64(minimum) * (1 + rand.Float64()))
+}
 
 // start determines where the watch starts. An error is answered as such; failures that clients
 // expect as an event are in failure.
@@ -128,10 +131,8 @@ func (x *watchRequest) start(ctx context.Context) error {
 	initial := q.SendInitialEvents != nil && *q.SendInitialEvents
 	switch {
 	case q.ResourceVersion == "":
-		if current, err := x.sync(ctx); err != nil {
+		if err := x.sync(ctx); err != nil {
 			return err
-		} else if !current {
-			return errNotCurrent
 		}
 		x.after = x.store.Revision()
 	case initial || q.revision > math.MaxInt64:

@@ -86,7 +86,7 @@ func (s sharedStorage) GetRESTOptions(gr runtimeschema.GroupResource, example ru
 	o, err := s.plainStorage.GetRESTOptions(gr, example)
 	o.Decorator = func(c *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error), newFunc, _ func() runtime.Object,
 		_ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers) (apistorage.Interface, factory.DestroyFunc, error) {
-		return s.backend.New(backend.Config{Resource: c.GroupResource, Codec: c.Codec, Prefix: prefix, New: newFunc}), func() {}, nil
+		return s.backend.New(backend.Config{Resource: c.GroupResource, Codec: c.Codec, Prefix: prefix, New: newFunc, UnlimitedAtZero: true}), func() {}, nil
 	}
 	return o, err
 }
