@@ -3,7 +3,10 @@ package custom
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -392,6 +395,16 @@ func TestWriteErrors(t *testing.T) {
 		w := sendTo(s, test.method, widgetPath+test.path, test.contentType, test.body)
 		if w.Code != test.code || !strings.Contains(w.Body.String(), test.says) {
 			t.Errorf("%s %s %.100s: %d %.600s, want %d %s", test.method, test.path, test.body, w.Code, w.Body, test.code, test.says)
+		}
+	}
+	// The length of a body may be wrong.
+	for i, length := range []int64{-1, 0, 1, math.MaxInt64} {
+		req := httptest.NewRequest(http.MethodPost, widgetPath, strings.NewReader(strings.Replace(object, `"a"`, fmt.Sprintf(`"length%d"`, i), 1)))
+		req.Header.Set("Content-Type", "application/json")
+		req.ContentLength = length
+		w := httptest.NewRecorder()
+		if s.ServeHTTP(w, req); w.Code != http.StatusCreated {
+			t.Errorf("length %d: %d %s", length, w.Code, w.Body)
 		}
 	}
 	// A name that is taken by an object that is being deleted.

@@ -56,8 +56,9 @@ type write struct {
 	options   writeOptions
 	patchType types.PatchType
 
-	// stored is what was stored of the result, or nil.
-	stored *storedTree
+	// stored is what was stored of the result, or nil. created is set if there was no object before.
+	stored  *storedTree
+	created bool
 }
 
 // writeStrategy is what the strategies of the endpoint and of its status have in common.
@@ -112,7 +113,7 @@ func (s *serving) writeHandler(ctx context.Context, e *endpoint, r *apirequest.R
 	default:
 		return nil
 	}
-	var run func(context.Context) (runtime.Object, int, error)
+	var run func(context.Context) (runtime.Object, error)
 	switch r.Verb {
 	case "create":
 		run = w.create
@@ -128,35 +129,39 @@ func (s *serving) writeHandler(ctx context.Context, e *endpoint, r *apirequest.R
 		w.req = req
 		ctx, cancel := context.WithTimeout(apirequest.WithNamespace(req.Context(), r.Namespace), writeTimeout)
 		defer cancel()
-		obj, code, err := run(ctx)
+		obj, err := run(ctx)
 		if err != nil {
 			responsewriters.ErrorNegotiated(err, w.scope.Serializer, w.scope.Kind.GroupVersion(), rw, req)
 			return
+		}
+		code := http.StatusOK
+		if w.created { // it may still change after an error
+			code = http.StatusCreated
 		}
 		w.respond(ctx, rw, code, obj)
 	}
 }
 
 // create handles a POST.
-func (w *write) create(ctx context.Context) (runtime.Object, int, error) {
+func (w *write) create(ctx context.Context) (runtime.Object, error) {
 	if err := w.negotiate(); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	in, err := negotiation.NegotiateInputSerializer(w.req, false, w.serializer)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if err := w.readBody(ctx, requestmetrics.Create); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	options := &metav1.CreateOptions{}
 	if err := w.readOptions(options, func() field.ErrorList { return validation.ValidateCreateOptions(options) }); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	w.options = writeOptions{dryRun: options.DryRun, manager: options.FieldManager, fieldValidation: options.FieldValidation}
 	sent, err := w.decode(in, true)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if w.name == "" {
 		w.name = sent.GetName()
@@ -164,7 +169,7 @@ func (w *write) create(ctx context.Context) (runtime.Object, int, error) {
 	audit.LogRequestObject(w.req.Context(), sent, w.scope.Kind.GroupVersion(), w.scope.Resource, w.scope.Subresource, w.scope.Serializer)
 	rest.WipeObjectMetaSystemFields(sent)
 	if err := w.ensureNamespace(sent); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	w.dedupOwners(sent, false)
 	result, err := w.finish(ctx, func() (runtime.Object, error) {
@@ -182,39 +187,40 @@ func (w *write) create(ctx context.Context) (runtime.Object, int, error) {
 		}
 		return result, err
 	})
-	return result, http.StatusCreated, err
+	w.created = true
+	return result, err
 }
 
 // update handles a PUT.
-func (w *write) update(ctx context.Context) (runtime.Object, int, error) {
+func (w *write) update(ctx context.Context) (runtime.Object, error) {
 	if w.name == "" {
-		return nil, 0, errNoName()
+		return nil, errNoName()
 	}
 	if err := w.negotiate(); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if err := w.readBody(ctx, requestmetrics.Update); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	options := &metav1.UpdateOptions{}
 	if err := w.readOptions(options, func() field.ErrorList { return validation.ValidateUpdateOptions(options) }); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	w.options = writeOptions{dryRun: options.DryRun, manager: options.FieldManager, fieldValidation: options.FieldValidation}
 	in, err := negotiation.NegotiateInputSerializer(w.req, false, w.serializer)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	sent, err := w.decode(in, true)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	audit.LogRequestObject(w.req.Context(), sent, w.scope.Kind.GroupVersion(), w.scope.Resource, w.scope.Subresource, w.scope.Serializer)
 	if err := w.ensureNamespace(sent); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if err := w.checkName(sent); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	w.dedupOwners(sent, false)
 	uid := sent.GetUID()
@@ -241,15 +247,14 @@ func (w *write) update(ctx context.Context) (runtime.Object, int, error) {
 		}
 		return obj, w.admit(ctx, obj, live)
 	}
-	result, err := w.finish(ctx, func() (runtime.Object, error) {
-		result, _, err := w.replace(ctx, change, uid, false)
+	return w.finish(ctx, func() (runtime.Object, error) {
+		result, err := w.replace(ctx, change, uid, false)
 		if backend.IsTooLarge(err) {
 			managed = false
-			result, _, err = w.replace(ctx, change, uid, false)
+			result, err = w.replace(ctx, change, uid, false)
 		}
 		return result, err
 	})
-	return result, http.StatusOK, err
 }
 
 // finish runs the part of a write that changes data. A request that times out is answered

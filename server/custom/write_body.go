@@ -28,9 +28,7 @@ func (w *write) readBody(ctx context.Context, verb requestmetrics.RequestBodyVer
 		from = io.LimitReader(from, limit+1)
 	}
 	var buf bytes.Buffer
-	if n := w.req.ContentLength; n > 0 && (limit <= 0 || n <= limit) {
-		buf.Grow(int(n) + bytes.MinRead)
-	}
+	buf.Grow(int(max(0, min(w.req.ContentLength, limit))) + bytes.MinRead)
 	if _, err := buf.ReadFrom(from); err != nil {
 		return err
 	}

@@ -39,27 +39,27 @@ func (e *endpoint) patchMediaTypes() []string {
 }
 
 // patch handles a PATCH.
-func (w *write) patch(ctx context.Context) (runtime.Object, int, error) {
+func (w *write) patch(ctx context.Context) (runtime.Object, error) {
 	mediaType := w.req.Header.Get("Content-Type")
 	if i := strings.IndexByte(mediaType, ';'); i > 0 {
 		mediaType = mediaType[:i]
 	}
 	w.patchType = types.PatchType(mediaType)
 	if !slices.Contains(w.description.PatchTypes, w.patchType) {
-		return nil, 0, negotiation.NewUnsupportedMediaTypeError(w.patchMediaTypes())
+		return nil, negotiation.NewUnsupportedMediaTypeError(w.patchMediaTypes())
 	}
 	if w.name == "" {
-		return nil, 0, errNoName()
+		return nil, errNoName()
 	}
 	if err := w.negotiate(); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if err := w.readBody(ctx, requestmetrics.Patch); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	options := &metav1.PatchOptions{}
 	if err := w.readOptions(options, func() field.ErrorList { return validation.ValidatePatchOptions(options, w.patchType) }); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	w.options = writeOptions{dryRun: options.DryRun, manager: options.FieldManager,
 		fieldValidation: options.FieldValidation, force: options.Force != nil && *options.Force}
@@ -69,7 +69,7 @@ func (w *write) patch(ctx context.Context) (runtime.Object, int, error) {
 	if isApply {
 		applied, err := parseApplied(w.body)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		applied.record(w.req.Context())
 		change = func(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -77,13 +77,13 @@ func (w *write) patch(ctx context.Context) (runtime.Object, int, error) {
 		}
 	} else {
 		if !json.Valid(w.body) {
-			return nil, 0, apierrors.NewBadRequest("invalid JSON patch")
+			return nil, apierrors.NewBadRequest("invalid JSON patch")
 		}
 		audit.LogRequestPatch(w.req.Context(), w.body)
 		change = w.applyJSONPatch
 	}
 	managed := true
-	attempt := func() (runtime.Object, bool, error) {
+	attempt := func() (runtime.Object, error) {
 		return w.replace(ctx, func(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 			obj, err := w.patched(ctx, change, live)
 			if err == nil && !managed {
@@ -92,22 +92,14 @@ func (w *write) patch(ctx context.Context) (runtime.Object, int, error) {
 			return obj, err
 		}, "", isApply && w.scope.Subresource == "")
 	}
-	created := false
-	result, err := w.finish(ctx, func() (result runtime.Object, err error) {
-		result, created, err = attempt()
+	return w.finish(ctx, func() (runtime.Object, error) {
+		result, err := attempt()
 		if backend.IsTooLarge(err) && !isApply {
 			managed = false
-			result, created, err = attempt()
+			result, err = attempt()
 		}
 		return result, err
 	})
-	if err != nil { // created may still change after a timeout
-		return nil, 0, err
-	}
-	if created {
-		return result, http.StatusCreated, nil
-	}
-	return result, http.StatusOK, nil
 }
 
 // patched applies a change to the stored object, and checks and admits the result.

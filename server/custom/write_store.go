@@ -95,15 +95,14 @@ func (w *write) beforeCreate(ctx context.Context, obj *unstructured.Unstructured
 // errFinalized ends an update that removes the last finalizer of a deleted object.
 var errFinalized = errors.New("the last finalizer was removed")
 
-// replace stores the object that change makes of the stored one, and reports whether it was
-// created. change is called again if another writer was faster. If there is no object, it
+// replace stores the object that change makes of the stored one. change is called again if another writer was faster. If there is no object, it
 // gets an empty one if create is set. uid is the UID that the stored object must have, if not
 // empty.
 func (w *write) replace(ctx context.Context, change func(context.Context,
-	*unstructured.Unstructured) (*unstructured.Unstructured, error), uid types.UID, create bool) (runtime.Object, bool, error) {
+	*unstructured.Unstructured) (*unstructured.Unstructured, error), uid types.UID, create bool) (runtime.Object, error) {
 	key, err := w.store.KeyFunc(ctx, w.name)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	preconditions := &storage.Preconditions{}
 	if uid != "" {
@@ -141,14 +140,14 @@ func (w *write) replace(ctx context.Context, change func(context.Context,
 		}, w.options.isDryRun(), nil)
 	switch {
 	case err == nil:
-		w.stored = last
-		return out, created, nil
+		w.stored, w.created = last, created
+		return out, nil
 	case errors.Is(err, errFinalized):
-		return last.Unstructured, false, w.deleteFinalized(ctx, key, preconditions)
+		return last.Unstructured, w.deleteFinalized(ctx, key, preconditions)
 	case created && last != nil:
-		return nil, false, w.createError(ctx, err, w.name, last.Unstructured)
+		return nil, w.createError(ctx, err, w.name, last.Unstructured)
 	}
-	return nil, false, storeerrors.InterpretUpdateError(err, w.scope.Resource.GroupResource(), w.name)
+	return nil, storeerrors.InterpretUpdateError(err, w.scope.Resource.GroupResource(), w.name)
 }
 
 // prepareApplied prepares an object that a server-side apply creates.
