@@ -44,7 +44,10 @@ func TestWebhookClients(t *testing.T) {
 			return err
 		}
 		posts = converter.(*webhookConverter).client.Post().URL().Path
-		_, err = converter.Convert(widget("v1").Object, toV2)
+		out, err := converter.Convert(widget("v1").Object, toV2)
+		if err == nil && out["apiVersion"] != toV2.String() {
+			t.Errorf("got %v", out)
+		}
 		return err
 	}
 	for _, s := range []*api.ServiceReference{{Namespace: "n", Name: "s"}, {Namespace: "n", Name: "s", Port: &port, Path: &path}} {
