@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/sourcegraph/jsonrpc2"
 )
@@ -157,8 +158,10 @@ func (s *server) notified(name string, params json.RawMessage) {
 		if s.state == shutDown {
 			s.stop(errDone)
 		} else {
-			s.stop(fmt.Errorf("%w: exit", ErrNoShutdown))
+			s.stop(ErrNoShutdown)
 		}
+		// Nothing follows. The reader must not wait for it.
+		s.stream.end(io.EOF)
 		return
 	}
 	if s.state != running {

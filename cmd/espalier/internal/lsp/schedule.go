@@ -21,8 +21,8 @@ type scheduler struct {
 	mu sync.Mutex
 	// docs are the documents of the last change.
 	docs *Documents
-	// first and last are the times of the first and the last change since a run was started. They
-	// are zero if there is none.
+	// first and last are the times of the first and the last change since the last run was started.
+	// first is zero if there is none.
 	first, last time.Time
 	// since is the time of the oldest change that no finished run has seen.
 	since time.Time
@@ -131,7 +131,7 @@ func (d *scheduler) run() {
 	ctx, cancel := context.WithCancel(d.s.ctx)
 	defer cancel()
 	d.mu.Lock()
-	docs, closed, started := d.docs, d.closed, d.last
+	docs, closed := d.docs, d.closed
 	d.first, d.closed = time.Time{}, map[URI]bool{}
 	d.mu.Unlock()
 
@@ -172,10 +172,7 @@ func (d *scheduler) run() {
 		return
 	}
 	cancel()
-	d.since = time.Time{}
-	if d.last.After(started) {
-		d.since = d.first
-	}
+	d.since = d.first
 	if err != nil {
 		d.s.client.LogMessage(MessageError, fmt.Sprintf("diagnostics: %v", err))
 	}

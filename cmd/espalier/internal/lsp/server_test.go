@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -210,4 +211,17 @@ func TestLifecycle(t *testing.T) {
 	if err := wait(); err != nil {
 		t.Error(err)
 	}
+}
+
+// logged waits until the server has logged a message that contains a text.
+func logged(c *lsptest.Client, text string) {
+	awaitMessage(c, "window/logMessage", text)
+}
+
+// awaitMessage waits for a notification whose message contains a text.
+func awaitMessage(c *lsptest.Client, method, text string) {
+	c.Await(method+" with "+text, func(m *lsptest.Message) bool {
+		var p lsp.MessageParams
+		return m.Method == method && json.Unmarshal(m.Params, &p) == nil && strings.Contains(p.Message, text)
+	})
 }

@@ -300,8 +300,12 @@ func (s *stream) isClosed() bool {
 	return s.closed
 }
 
-// drainTime is how long Close waits for messages to be written.
-const drainTime = time.Second
+// drainTime is how long Close waits for messages to be written, readTime how long finished waits for
+// the reader.
+const (
+	drainTime = time.Second
+	readTime  = 250 * time.Millisecond
+)
 
 // Close implements jsonrpc2.ObjectStream. It waits for a bounded time until all messages are written.
 func (s *stream) Close() error {
@@ -319,7 +323,7 @@ func (s *stream) Close() error {
 // connection ends both, but it does not interrupt the read of a standard input that is a terminal or
 // a file.
 func (s *stream) finished() {
-	timer := time.NewTimer(drainTime)
+	timer := time.NewTimer(readTime)
 	defer timer.Stop()
 	for _, done := range []chan struct{}{s.written, s.read} {
 		select {
