@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -17,6 +16,8 @@ const (
 	maxSymbols     = 10_000
 	maxSymbolDepth = 64
 	maxSymbolText  = 80
+	// maxParsed is the size of a text that is parsed for symbols and folding.
+	maxParsed = 8 << 20
 )
 
 // part is a YAML document of a text. Its root is nil if it does not parse.
@@ -26,9 +27,14 @@ type part struct {
 	root       *yamlx.Node
 }
 
-// parts calls f with each YAML document of a text, including empty ones, until it returns false.
+// parts calls f with each YAML document of a text, including empty ones, until it returns false. A
+// large text is one document that is not parsed.
 func parts(ctx context.Context, text *Text, f func(part) bool) {
 	data := text.Bytes()
+	if len(data) > maxParsed {
+		f(part{end: len(data), source: data})
+		return
+	}
 	r := yamlx.NewBytesReader(data, yamlx.Options{MaxDocument: len(data) + 1})
 	for at := 0; at < len(data) && ctx.Err() == nil; {
 		doc, err := r.Next()
@@ -39,9 +45,6 @@ func parts(ctx context.Context, text *Text, f func(part) bool) {
 			f(part{start: at, end: len(data), source: data[at:]})
 			return
 		case err != nil:
-			if !errors.Is(err, io.EOF) || at < len(data) {
-				f(part{start: at, end: len(data), source: data[at:]})
-			}
 			return
 		}
 		p := part{start: int(doc.Offset()), source: doc.Source()}
