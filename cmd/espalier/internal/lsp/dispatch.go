@@ -241,10 +241,10 @@ func (s *server) initialized() {
 func (s *server) opened(p *DidOpenParams) {
 	d := &p.TextDocument
 	if len(d.Text) > s.options.MaxDocument {
-		s.refuse(d.URI, len(d.Text))
+		s.reject(d.URI, len(d.Text))
 		return
 	}
-	delete(s.refused, d.URI)
+	delete(s.rejected, d.URI)
 	text := NewText(d.URI, d.Version, d.LanguageID, []byte(d.Text), s.client.encoding)
 	s.docs = s.docs.with(text)
 	s.changed(Change{Opened: text})
@@ -255,7 +255,7 @@ func (s *server) edited(p *DidChangeParams) {
 	uri := p.TextDocument.URI
 	old := s.docs.Get(uri)
 	switch {
-	case s.refused[uri]:
+	case s.rejected[uri]:
 		return
 	case old == nil:
 		s.client.LogMessage(MessageWarning, fmt.Sprintf("%s was changed, but is not open", uri))
@@ -263,7 +263,7 @@ func (s *server) edited(p *DidChangeParams) {
 	}
 	text := old.Apply(p.TextDocument.Version, p.ContentChanges)
 	if n := len(text.Bytes()); n > s.options.MaxDocument {
-		s.refuse(uri, n)
+		s.reject(uri, n)
 		return
 	}
 	s.docs = s.docs.with(text)
@@ -273,7 +273,7 @@ func (s *server) edited(p *DidChangeParams) {
 // closed removes a document.
 func (s *server) closed(p *DidCloseParams) {
 	uri := p.TextDocument.URI
-	delete(s.refused, uri)
+	delete(s.rejected, uri)
 	if s.docs.Get(uri) == nil {
 		return
 	}
@@ -281,9 +281,9 @@ func (s *server) closed(p *DidCloseParams) {
 	s.changed(Change{Closed: uri})
 }
 
-// refuse removes a document that is too large, and tells the user once.
-func (s *server) refuse(uri URI, size int) {
-	s.refused[uri] = true
+// reject removes a document that is too large, and tells the user once.
+func (s *server) reject(uri URI, size int) {
+	s.rejected[uri] = true
 	name := string(uri)
 	if path, ok := uri.Path(); ok {
 		name = path

@@ -185,12 +185,12 @@ type ClientCapabilities struct {
 	} `json:"window"`
 }
 
-// DynamicCapability says whether a client supports dynamic registration of a method.
+// DynamicCapability reports whether a client supports dynamic registration of a method.
 type DynamicCapability struct {
 	DynamicRegistration bool `json:"dynamicRegistration,omitempty"`
 }
 
-// RefreshCapability says whether a server may ask a client to request something again.
+// RefreshCapability reports whether a server may ask a client to request something again.
 type RefreshCapability struct {
 	RefreshSupport bool `json:"refreshSupport,omitempty"`
 }
@@ -268,7 +268,7 @@ type CodeActionOptions struct {
 	CodeActionKinds []CodeActionKind `json:"codeActionKinds,omitempty"`
 }
 
-// ResolveOptions say whether items are resolved in a second request.
+// ResolveOptions report whether items are resolved in a second request.
 type ResolveOptions struct {
 	ResolveProvider bool `json:"resolveProvider,omitempty"`
 }
@@ -283,7 +283,7 @@ type WorkspaceCapabilities struct {
 	WorkspaceFolders *WorkspaceFoldersOptions `json:"workspaceFolders,omitempty"`
 }
 
-// WorkspaceFoldersOptions say that the server supports several folders, and notifications of them.
+// WorkspaceFoldersOptions describe the support of several folders and of their notifications.
 type WorkspaceFoldersOptions struct {
 	Supported           bool `json:"supported"`
 	ChangeNotifications bool `json:"changeNotifications"`

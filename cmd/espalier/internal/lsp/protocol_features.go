@@ -79,7 +79,7 @@ const (
 	CompletionIncomplete = 3
 )
 
-// CompletionContext says how completion was triggered.
+// CompletionContext describes how completion was triggered.
 type CompletionContext struct {
 	TriggerKind      int    `json:"triggerKind"`
 	TriggerCharacter string `json:"triggerCharacter,omitempty"`

@@ -116,8 +116,8 @@ type server struct {
 	// Only the reader uses these.
 	state state
 	docs  *Documents
-	// refused are documents that are too large.
-	refused map[URI]bool
+	// rejected are documents that are too large.
+	rejected map[URI]bool
 
 	mu sync.Mutex
 	// ending is set when nothing else may be started.
@@ -141,7 +141,7 @@ type request struct {
 func Serve(ctx context.Context, rwc io.ReadWriteCloser, options Options, newSession func(*Client) Session) error {
 	options = options.withDefaults()
 	s := &server{
-		options: options, docs: &Documents{}, refused: map[URI]bool{}, requests: map[jsonrpc2.ID]*request{},
+		options: options, docs: &Documents{}, rejected: map[URI]bool{}, requests: map[jsonrpc2.ID]*request{},
 		slots: make(chan struct{}, options.MaxRequests),
 	}
 	s.ctx, s.stop = context.WithCancelCause(ctx)

@@ -85,7 +85,7 @@ type Features struct {
 	Watch []string
 }
 
-// Change says what has changed in the client.
+// Change describes what has changed in the client.
 type Change struct {
 	// Opened and Edited are documents of which the session gets the text.
 	Opened, Edited *Text

@@ -99,7 +99,7 @@ func (s *stream) readObject(v any) error {
 			}
 			code = jsonrpc2.CodeInvalidRequest
 		}
-		s.refuse(code, err)
+		s.reject(code, err)
 	}
 }
 
@@ -131,8 +131,8 @@ func unpack(data []byte) (small []byte, params json.RawMessage, code int64, err 
 	return small, e.Params, jsonrpc2.CodeInvalidRequest, err
 }
 
-// refuse answers a message whose id is unknown.
-func (s *stream) refuse(code int64, err error) {
+// reject answers a message whose id is unknown.
+func (s *stream) reject(code int64, err error) {
 	_ = s.WriteObject(map[string]any{
 		"jsonrpc": "2.0", "id": nil,
 		"error": jsonrpc2.Error{Code: code, Message: err.Error()},
@@ -146,7 +146,7 @@ func (s *stream) readMessage() ([]byte, error) {
 		return nil, err
 	}
 	if length > int64(s.limit) {
-		s.refuse(jsonrpc2.CodeInvalidRequest, fmt.Errorf("the message has %d bytes: at most %d are supported", length, s.limit))
+		s.reject(jsonrpc2.CodeInvalidRequest, fmt.Errorf("the message has %d bytes: at most %d are supported", length, s.limit))
 		if s.tooLarge != nil {
 			s.tooLarge(length)
 		}
