@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
@@ -171,6 +172,8 @@ current-context: local
 		"--cert-dir="+filepath.Join(c.dir, "manager"),
 		// There is one, which must survive that the server is killed.
 		"--leader-elect=false",
+		// No kubelet reports about the node: do not wait long for the conditions that it gets then.
+		"--node-startup-grace-period=1s", "--node-monitor-period=1s",
 		"--cluster-signing-cert-file="+filepath.Join(ca, "ca.crt"), "--cluster-signing-key-file="+filepath.Join(ca, "ca.key"))
 	if err != nil {
 		return err
@@ -178,11 +181,17 @@ current-context: local
 	return c.await(ctx, fmt.Sprintf("https://127.0.0.1:%d/healthz", port), c.manager)
 }
 
-// createNode creates the node that functions expect.
+// createNode creates the node that functions expect, and waits until it has conditions.
 func (c *cluster) createNode(ctx context.Context) error {
 	status, body, err := c.request(ctx, http.MethodPost, c.url("/api/v1/nodes"), node)
 	if err == nil && status != http.StatusCreated {
 		err = fmt.Errorf("create a node: %s", body)
+	}
+	for begin := time.Now(); err == nil && !bytes.Contains(body, []byte(`"conditions":[{`)); time.Sleep(startPoll) {
+		if time.Since(begin) > startTimeout {
+			return fmt.Errorf("the node has no conditions: %s", body)
+		}
+		_, body, err = c.request(ctx, http.MethodGet, c.url("/api/v1/nodes/127.0.0.1"), "")
 	}
 	return err
 }

@@ -26,6 +26,7 @@ type runner struct {
 	attempts                    int
 	list, output, programs      string
 	dir, scripts, bin, espalier string // below a temporary directory, unless they are given
+	files                       *files
 }
 
 // result is the result of a function.
@@ -63,6 +64,10 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if r.files, err = startFiles(r.scripts, r.dir); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.files.stop()) }()
 	if err := absent(list, functions); err != nil && !r.update {
 		return err
 	}
@@ -164,6 +169,7 @@ func (r *runner) function(ctx context.Context, c *cluster, function string) ([]b
 	cmd.Env = []string{"FUNCTION=" + function, "SECURE_API_PORT=" + strconv.Itoa(c.port), "PATH=" + os.Getenv("PATH"),
 		// The version of kubectl and that of the server may differ.
 		"ALLOW_SKEW=true",
+		"HTTPS_PROXY=" + r.files.url, "NO_PROXY=127.0.0.1,localhost", "SSL_CERT_FILE=" + r.files.certificate,
 		// The scripts use colours, with or without a terminal.
 		"TERM=xterm", "LANG=C", "USER=test"}
 	for name, sub := range map[string]string{"HOME": "home", "KUBE_TEMP": "home", "TMPDIR": "tmp", "KUBE_JUNIT_REPORT_DIR": "junit"} {
