@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -61,10 +62,14 @@ func (f *files) connect(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this proxy only serves "+filesHost, http.StatusForbidden)
 		return
 	}
-	w.WriteHeader(http.StatusOK)
+	// The client sends nothing before it has the response, so no data is in a buffer.
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return // the client is gone
+	}
+	if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
+		_ = conn.Close()
+		return
 	}
 	select {
 	case f.tunnels.conns <- conn:
