@@ -28,8 +28,12 @@ func components(t *testing.T) string {
 	return binary
 }
 
-// built returns the paths of espalier and kubectl, which are built once.
+// built returns the paths of espalier and kubectl. They are built once, unless ESPALIER_CLUSTER_PROGRAMS names a directory that
+// has them.
 var built = sync.OnceValues(func() (map[string]string, error) {
+	if dir := os.Getenv("ESPALIER_CLUSTER_PROGRAMS"); dir != "" {
+		return map[string]string{"espalier": filepath.Join(dir, "espalier"), "kubectl": filepath.Join(dir, "kubectl")}, nil
+	}
 	dir, err := os.MkdirTemp("", "cluster-test-")
 	if err != nil {
 		return nil, err
@@ -49,7 +53,7 @@ var built = sync.OnceValues(func() (map[string]string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if os.Getenv(controlplane.Variable) != "" {
+	if os.Getenv(controlplane.Variable) != "" && os.Getenv("ESPALIER_CLUSTER_PROGRAMS") == "" {
 		if paths, err := built(); err == nil {
 			_ = os.RemoveAll(filepath.Dir(paths["kubectl"]))
 		}
@@ -177,6 +181,18 @@ func (c *cluster) awaitReady(t *testing.T) {
 	})
 }
 
+// exit waits for the end of the launcher, and returns its exit code.
+func (c *cluster) exit(t *testing.T) int {
+	t.Helper()
+	select {
+	case code := <-c.code:
+		return code
+	case <-time.After(3 * time.Minute):
+		t.Fatal("it does not end")
+		return 0
+	}
+}
+
 // children returns the processes that run a program of the cluster, with their IDs, or nil if that cannot be known.
 func (c *cluster) children(t *testing.T) map[int]string {
 	t.Helper()
@@ -205,7 +221,7 @@ func TestFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
+	t.Cleanup(func() { _ = listener.Close() }) // after the subtests
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	dir := t.TempDir()
 	for _, f := range []struct {
@@ -214,9 +230,9 @@ func TestFailures(t *testing.T) {
 		code         int
 		want         []string
 	}{
-		{name: "port in use", args: []string{"--secure-port", port}, code: 2, want: []string{"address already in use"}},
+		{name: "port in use", args: []string{"--secure-port", port}, code: 2, want: []string{"is in use: choose another port with --secure-port"}},
 		{name: "unknown flag", args: []string{"--no-such-flag"}, code: 2, want: []string{"unknown flag: --no-such-flag"}},
-		{name: "not YAML", stages: "{", code: 1, want: []string{"Error: read stages: ", "document 1"}},
+		{name: "not YAML", stages: "{", code: 1, want: []string{"cluster: read stages: ", "document 1"}},
 		{name: "another kind", stages: "apiVersion: v1\nkind: Pod\n", code: 1, want: []string{"document 1", "must be a Stage of kwok.x-k8s.io/v1alpha1"}},
 		{name: "empty", stages: "# nothing\n", code: 1, want: []string{"the file has no stages"}},
 		{name: "unknown field", stages: stage("unknown: true"), code: 1, want: []string{"unknown"}},
@@ -235,7 +251,7 @@ func TestFailures(t *testing.T) {
 				args = append(args, "--stages", file)
 			}
 			c := launch(t, args...)
-			if code := <-c.code; code != f.code {
+			if code := c.exit(t); code != f.code {
 				t.Errorf("the exit code is %d", code)
 			}
 			for _, want := range f.want {
@@ -289,7 +305,7 @@ func TestRestart(t *testing.T) {
 	c.ok(t, "rollout", "status", "deployment/web", "--timeout=3m")
 
 	c.cancel()
-	if code := <-c.code; code != exitSuccess {
+	if code := c.exit(t); code != exitSuccess {
 		t.Errorf("the exit code is %d", code)
 	}
 	if left := c.children(t); len(left) > 0 {
@@ -313,7 +329,7 @@ func TestServerEnds(t *testing.T) {
 			}
 		}
 	}
-	if code := <-c.code; code == exitSuccess {
+	if code := c.exit(t); code == exitSuccess {
 		t.Error("the exit code is 0")
 	}
 	if left := c.children(t); len(left) > 0 {

@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitSuccess
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "Error: %v\n", err)
+		fmt.Fprintf(stderr, "cluster: %v\n", err)
 		return exitUsage
 	}
 	l := &launcher{options: o, stdout: stdout, stderr: stderr}
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil && ctx.Err() != nil: // stopped before it was ready
 		return exitSuccess
 	case err != nil:
-		fmt.Fprintf(stderr, "Error: %v\n", err)
+		fmt.Fprintf(stderr, "cluster: %v\n", err)
 		return exitFailure
 	}
 	return exitSuccess

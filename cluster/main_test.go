@@ -139,12 +139,12 @@ func TestBadInput(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"--nodes", "-1"}, exitUsage, `Error: --nodes is "-1": must be a number, 0 to 5000`},
-		{[]string{"--components", missing}, exitFailure, "Error: the components binary cannot be used: stat " + missing},
-		{[]string{"--components", dir}, exitFailure, "Error: the components binary " + dir + " is not a regular file"},
-		{[]string{"--components", plain}, exitFailure, "Error: the components binary cannot be executed: "},
-		{[]string{"--components", program, "--espalier", plain}, exitFailure, "Error: --espalier cannot be executed: "},
-		{[]string{"--components", program, "--espalier", program, "--stages", missing}, exitFailure, "Error: read stages: stat " + missing},
+		{[]string{"--nodes", "-1"}, exitUsage, `cluster: --nodes is "-1": must be a number, 0 to 5000`},
+		{[]string{"--components", missing}, exitFailure, "cluster: the components binary cannot be used: stat " + missing},
+		{[]string{"--components", dir}, exitFailure, "cluster: the components binary " + dir + " is not a regular file"},
+		{[]string{"--components", plain}, exitFailure, "cluster: the components binary cannot be executed: "},
+		{[]string{"--components", program, "--espalier", plain}, exitFailure, "cluster: --espalier cannot be executed: "},
+		{[]string{"--components", program, "--espalier", program, "--stages", missing}, exitFailure, "cluster: read stages: stat " + missing},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := run(t.Context(), c.args, &stdout, &stderr); code != c.code || !strings.HasPrefix(stderr.String(), c.want) || stdout.Len() > 0 {

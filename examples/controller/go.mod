@@ -2,10 +2,14 @@ module espalier.dev/examples/controller
 
 go 1.26.0
 
-replace espalier.dev => ../..
+replace (
+	espalier.dev => ../..
+	espalier.dev/cluster => ../../cluster
+)
 
 require (
 	espalier.dev v0.0.0
+	espalier.dev/cluster v0.0.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2

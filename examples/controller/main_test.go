@@ -200,7 +200,13 @@ type session struct {
 
 func newSession(t *testing.T) *session {
 	t.Helper()
-	s := &session{server: espaliertest.Start(t, espaliertest.WithCRDs("crd.yaml"))}
+	return newSessionOn(t, espaliertest.Start(t, espaliertest.WithCRDs("crd.yaml")))
+}
+
+// newSessionOn returns a session on a server with the CRD.
+func newSessionOn(t *testing.T, server *espaliertest.Server) *session {
+	t.Helper()
+	s := &session{server: server}
 	mgr, err := s.manager()
 	if err != nil {
 		t.Fatal(err)
