@@ -77,6 +77,12 @@ vet: ## gofmt, wordings, and the checks of go vet and staticcheck on every modul
 race: ## run the concurrent packages with the race detector
 	@cd test/tools && go run ./race ../.. $(TEST)
 
+# The components of the simulated cluster take minutes to build at first, so neither build nor test does.
+.PHONY: cluster
+cluster: ## run a simulated cluster: espalier serve, kube-controller-manager, kube-scheduler and kwok; CLUSTER_FLAGS='--nodes 3 --storage memory'
+	@mkdir -p bin && go build -o bin/espalier ./cmd/espalier && go build -C cluster -o ../bin/cluster . && \
+	  bin/cluster --espalier bin/espalier $(CLUSTER_FLAGS)
+
 .PHONY: vuln
 vuln: ## check the product and its dependencies for known vulnerabilities
 	@scripts/vuln.sh $(TOOL) govulncheck ./...

@@ -55,6 +55,13 @@ bench-server: ## benchmark the server against the reference, all rows; takes up 
 bench-server-quick: ## the same with fewer and shorter turns, 100 CRDs, and no large rows; takes 3 minutes
 	cd test/bench && go run ./server -quick -rows '$(ROWS)' -json '$(abspath $(or $(BENCH_JSON),bench-server.json))'
 
+.PHONY: bench-cluster
+bench-cluster: ## measure the simulated cluster: time to ready and memory with 3 nodes, and 10,000 pods on 1,000 nodes; with KWOKCTL (a binary) also kwokctl's binary runtime, with the kube-apiserver and etcd that are built, or in ENVTEST_REAL; COMPONENTS (a binary) skips a build
+	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go build -o "$$bin/espalier" ./cmd/espalier && go build -C cluster -o "$$bin/cluster" . && \
+	  components='$(COMPONENTS)' && if [ -z "$$components" ]; then components="$$bin/components"; go build -C cluster/components -o "$$components" .; fi && \
+	  real=$${ENVTEST_REAL:-$(if $(KWOKCTL),$$(scripts/envtest-real.sh "$$bin/real" | tail -1))} && \
+	  cd test/bench && go run ./cluster -launcher "$$bin/cluster" -espalier "$$bin/espalier" -components "$$components" -kwokctl '$(KWOKCTL)' -real "$$real" 2>/dev/null
+
 .PHONY: bench-cli
 bench-cli: ## benchmark espalier validate against kubeconform and kubectl-validate on the corpus
 	cd test/bench && go run ./cli

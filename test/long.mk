@@ -142,3 +142,9 @@ load: ## send the requests of LOAD_CLIENTS concurrent clients to a server with d
 .PHONY: golden-conformance
 golden-conformance: ## update the list of passing tests of the reference's suite; takes minutes
 	cd test/conformance && go test ./reference -count=1 -timeout 60m -update
+
+.PHONY: cluster-check
+cluster-check: ## build the components of the simulated cluster, which takes minutes the first time, and run the tests that need them
+	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && (cd cluster/components && go vet . && go build -o "$$bin/components" .) && \
+	  export ESPALIER_CLUSTER_COMPONENTS="$$bin/components" && (cd cluster && go test -count=1 -timeout=20m ./...) && \
+	  (cd examples/controller && go test -count=1 -run '^TestCluster$$' .)

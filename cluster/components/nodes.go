@@ -152,9 +152,13 @@ func newNode(index int) *corev1.Node {
 // awaitCluster waits until count nodes are ready, and kube-controller-manager and kube-scheduler lead.
 func awaitCluster(ctx context.Context, clients kubernetes.Interface, count int) error {
 	var last error
-	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		last = errors.Join(nodesReady(ctx, clients, count),
-			leads(ctx, clients, "kube-controller-manager"), leads(ctx, clients, "kube-scheduler"))
+	// A list of many nodes takes time that others need to make them ready.
+	interval := 50*time.Millisecond + time.Duration(count)*2*time.Millisecond
+	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (bool, error) {
+		last = errors.Join(leads(ctx, clients, "kube-controller-manager"), leads(ctx, clients, "kube-scheduler"))
+		if last == nil {
+			last = nodesReady(ctx, clients, count)
+		}
 		return last == nil, nil
 	})
 	if err != nil {

@@ -207,12 +207,18 @@ func (c Config) arguments(stages string) map[string][]string {
 	if key := c.Keys.ServiceAccountKey; key != "" {
 		manager = append(manager, "--service-account-private-key-file="+key)
 	}
+	lease := 40 // seconds, as that of a kubelet
+	if c.Nodes > 100 {
+		// kwok renews leases after a quarter of their duration, and kube-controller-manager waits 50 seconds for
+		// it. Many nodes renew as rarely as possible.
+		lease = 120
+	}
 	return map[string][]string{
 		"kube-controller-manager": manager,
 		"kube-scheduler":          common,
 		"kwok": {
 			"--kubeconfig=" + c.Kubeconfig, "--config=" + stages,
-			"--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--node-lease-duration-seconds=40", "--v=warn",
+			"--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--node-lease-duration-seconds=" + strconv.Itoa(lease), "--v=warn",
 		},
 	}
 }
