@@ -187,9 +187,7 @@ func (c *comparer) defaultOf(s *schema.Structural) (any, bool) {
 		return nil, false
 	}
 	obj := schema.Object{}
-	if _, err := p.Normalize(obj, schema.DecodeOptions{FromStorage: true}); err != nil {
-		return nil, false
-	}
+	_, _ = p.Normalize(obj, schema.DecodeOptions{FromStorage: true}) // it has no metadata
 	return obj["value"], len(p.Validate(c.ctx, obj, nil)) == 0
 }
 
