@@ -221,15 +221,23 @@ func (c *comparer) metaProperty(p place, o, n side, wasNamed bool) {
 		return
 	}
 	c.emit(p, "property-added", "", "mentioned now")
-	// An unspecified field keeps its implied schema.
+	bare := *o.node
+	bare.Properties = nil
+	c.value(p, withImplied(newSide(o.Cursor, &bare), n, o.node), n)
+}
+
+// withImplied returns o, the old side of apiVersion, kind or metadata of a resource, with the
+// implied schemas of the fields that only n specifies: an unspecified field keeps its own.
+func withImplied(o, n side, implied *schema.Structural) side {
 	known := *o.node
 	known.Properties = map[string]*schema.Structural{}
+	maps.Copy(known.Properties, o.node.Properties)
 	for name := range n.node.Properties {
-		if prop := o.node.Properties[name]; prop != nil {
+		if prop := implied.Properties[name]; prop != nil && known.Properties[name] == nil {
 			known.Properties[name] = prop
 		}
 	}
-	c.value(p, newSide(o.Cursor, &known), n)
+	return newSide(o.Cursor, &known)
 }
 
 // metaType returns the side of apiVersion, kind or metadata of a resource, with its type. The
@@ -260,6 +268,9 @@ func (c *comparer) property(p place, o, n side, name string) {
 	}
 	if meta && o.IsResource() && n.IsResource() {
 		how, oc, nc = viaMeta, c.metaType(oc, name), c.metaType(nc, name)
+		if wasNamed {
+			oc = withImplied(oc, nc, c.meta[name])
+		}
 	}
 	down := p.down(step, oldStep, newStep, how, nc.node)
 	if how == viaMeta && wasNamed != isNamed || o.InMetadata() && n.InMetadata() && wasNamed && !isNamed {
@@ -307,5 +318,5 @@ func (c *comparer) property(p place, o, n side, name string) {
 // its clients: the CRD preserves them everywhere, but the object itself specifies others and
 // does not ask for more.
 func (c *comparer) isUnknown(o side) bool {
-	return c.oldAll && len(o.node.Properties) > 0 && o.node.AdditionalProperties == nil && !o.node.XPreserveUnknownFields
+	return c.oldAll && len(o.node.Properties) > 0 && !o.node.XPreserveUnknownFields
 }
