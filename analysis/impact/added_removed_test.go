@@ -141,3 +141,16 @@ func TestMergeCRDs(t *testing.T) {
 		}
 	}
 }
+
+// TestMergeOne checks that a finding stands for itself, even if its path has neither a version nor a field.
+func TestMergeOne(t *testing.T) {
+	old, new := crdOf(t, `{type: string}`), crdOf(t, `{type: string}`)
+	old.Name = "others.example.com"
+	names := compare(t, old, new, schema.Kubernetes).Names()
+	if len(names) != 1 {
+		t.Fatalf("got %q", findingLines(names...))
+	}
+	if merged := impact.Merge(names); merged.Path != "metadata.name" || merged.Message != names[0].Message {
+		t.Errorf("got %q at %q", findingLines(merged), merged.Path)
+	}
+}
