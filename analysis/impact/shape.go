@@ -251,7 +251,8 @@ func (c *comparer) metaType(s side, name string) side {
 	return newSide(s.Cursor, &typed)
 }
 
-// property compares a field that at least one side names.
+// property compares a field that at least one side names. A field that only resources have, meta, may
+// be named by neither.
 func (c *comparer) property(p place, o, n side, name string) {
 	oc, of := c.field(o, name)
 	nc, nf := c.field(n, name)
@@ -294,14 +295,14 @@ func (c *comparer) property(p place, o, n side, name string) {
 	case nf == rejected:
 		down.new, down.trail = p.new, p.trail
 		c.emit(down, "property-removed", "", "removed: objects that have it are rejected", rejection(p, down.path, oc, n)...)
-	case wasNamed && !isNamed && !meta && nc == c.anything:
+	case !meta && nc == c.anything:
 		c.unspecify(down, oc, "property-removed", "removed; stored values are kept, unvalidated")
-	case wasNamed && !isNamed && !meta:
+	case !meta && !isNamed:
 		c.emit(down, "property-removed", "", "no longer specified by itself; stored values are kept", at(Clients, down.path, ""))
 		c.value(down, oc, nc)
-	case !wasNamed && isNamed && !meta && oc == c.anything && c.isUnknown(o):
+	case !meta && oc == c.anything && c.isUnknown(o):
 		c.known(down, nc)
-	case !wasNamed && isNamed && !meta && oc != c.anything:
+	case !meta && !wasNamed && oc != c.anything:
 		c.emit(down, "property-added", "", "now specified by itself; stored objects may already have values")
 		if hasDefault(nc.node) && hasDefault(oc.node) {
 			// The default of a map's values does not add them.
