@@ -101,10 +101,8 @@ func TestWatchStarts(t *testing.T) {
 	}
 	// What is an error, and what another handler answers.
 	reads.store = &store.Store{}
-	for _, query := range []string{"?watch=1&resourceVersion=0"} {
-		if x, err := start(t.Context(), query); !errors.Is(err, errNotCurrent) || x.watcher != nil {
-			t.Errorf("%s before the store was loaded: %v", query, err)
-		}
+	if x, err := start(t.Context(), "?watch=1&resourceVersion=0"); !errors.Is(err, errNotCurrent) || x.watcher != nil {
+		t.Errorf("before the store was loaded: %v", err)
 	}
 	r.reads = of
 	s.store.Close()
@@ -288,7 +286,6 @@ func TestWatchRequests(t *testing.T) {
 	for name, test := range map[string]struct {
 		query    string
 		encoding string
-		prepare  func(context.Context) context.Context
 		gzip     bool
 	}{
 		"stopped":                     {query: "?watch=1"},
