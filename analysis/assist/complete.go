@@ -2,6 +2,7 @@ package assist
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -302,15 +303,19 @@ func (c *completion) scalars(s *schema.Structural) {
 	if c.place.Quote == '|' || c.place.Quote == '>' {
 		return
 	}
-	rank := "1"
 	isDefault := s.Default != nil && s.Default.Value != nil
 	fixed := fixedValues(s)
 	for i, v := range fixed {
-		item := Item{Kind: ValueItem, Sort: rank + string(rune('a'+min(i, 25)))}
+		item := Item{Kind: ValueItem, Sort: fmt.Sprintf("1%02d", i)}
 		if i == 0 && isDefault {
 			item.Detail, item.Preselect = "default", true
 		}
 		c.addValue(item, v)
+	}
+	if c.env.BuiltIn && len(fixed) == 0 && s.Type == "string" {
+		for i, v := range knownValues(c.env.Version.GroupVersionKind().Kind, c.place.Path) {
+			c.addValue(Item{Kind: ValueItem, Sort: fmt.Sprintf("1%02d", i)}, v)
+		}
 	}
 	if s.Nullable {
 		c.addValue(Item{Kind: ValueItem, Sort: "2"}, nil)

@@ -21,6 +21,12 @@ type expression struct {
 	namespace string
 }
 
+const (
+	// maxSteps limits the steps of a path whose type is determined, maxMacros the macros in macros.
+	maxSteps  = 60
+	maxMacros = 10
+)
+
 // token is a token of an expression.
 type token struct {
 	kind tokenKind
@@ -62,7 +68,7 @@ func newExpression(tree *outline, self celType, text string, functions []Functio
 			return e
 		}
 	}
-	e.receiver = e.typeAt(n-2, maxDepth)
+	e.receiver = e.typeAt(n-2, maxSteps)
 	return e
 }
 
@@ -248,7 +254,7 @@ type variable struct {
 func (e *expression) variables() (all []variable) {
 	for _, j := range e.calls(len(e.tokens)) {
 		for _, name := range e.macroNames(j, len(e.tokens)) {
-			all = append(all, variable{name: name, of: e.macroVariable(j, len(e.tokens), name, maxDepth)})
+			all = append(all, variable{name: name, of: e.macroVariable(j, len(e.tokens), name, maxSteps)})
 		}
 	}
 	return append(all, variable{"self", "The value that the rule is about.", e.self},
@@ -275,7 +281,7 @@ func (e *expression) calls(at int) (calls []int) {
 		switch t := e.tokens[j]; {
 		case t.text == ")" && t.match >= 0:
 			j = t.match // a call that has ended
-		case t.text == "(" && e.tokens[j-2].text == "." && len(calls) < maxDepth:
+		case t.text == "(" && e.tokens[j-2].text == "." && len(calls) < maxMacros:
 			calls = append(calls, j)
 		}
 	}

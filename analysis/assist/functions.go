@@ -112,6 +112,8 @@ list::distinct() receiver // the items without repetitions
 list::reverse() receiver // the items in reverse order
 list::first() optional // the first item, if there is one
 list::last() optional // the last item, if there is one
+list::includes(value) bool // whether the list has an equal item, from Kubernetes 1.37 on
+list::unwrapOpt() list(dyn) // the values of the optionals in the list
 lists.range(int) list(int) // the integers from 0 up to, but not including, a number
 sets.contains(list, sublist) bool // whether a list has all items of another
 sets.equivalent(list, list) bool // whether two lists have the same items, in any order
@@ -189,6 +191,7 @@ format.date() format // the format of a date
 format.datetime() format // the format of a date with a time
 format::validate(string) optional // the errors of a string, if it has some
 optional.of(value) optional // an optional with a value
+optional.unwrap(list) list(dyn) // the values of the optionals in a list
 optional.none() optional // an optional without a value
 optional.ofNonZeroValue(value) optional // an optional with a value that is not empty
 optional::hasValue() bool // whether there is a value

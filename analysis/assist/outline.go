@@ -120,7 +120,8 @@ type outline struct {
 	eol        string
 }
 
-// maxDepth limits the depth of the values that value returns, and of collections in braces.
+// maxDepth limits the depth of the values that value returns, of lists in lists, and of collections in
+// braces.
 const maxDepth = 200
 
 // value returns the value of a node as JSON values. Incomplete entries have no value, and what

@@ -177,7 +177,7 @@ func (s *scanner) line() {
 		s.next(start)
 		return
 	}
-	for i < end && s.src[i] == '-' && (i+1 == end || blank(s.src[i+1])) {
+	for i < end && s.src[i] == '-' && (i+1 == end || blank(s.src[i+1])) && len(s.stack) < maxDepth {
 		if s.touches(i, i) {
 			s.hitLine(col)
 		}
