@@ -120,6 +120,11 @@ RELEASE_FLAGS = $(if $(KEY),--key '$(abspath $(KEY))') $(if $(UNSIGNED),--unsign
 release-check: ## build a release twice, compare, install and run it: make release-check VERSION=v1.0.0 [PLATFORMS=linux/amd64] [COLD=1]
 	@COLD='$(COLD)' release/check.sh '$(VERSION)' '$(PLATFORMS)'
 
+.PHONY: vscode
+vscode: ## package the extension for Visual Studio Code; needs Node.js, and downloads its dependencies with npm
+	cp LICENSE editors/vscode/
+	cd editors/vscode && npm install --no-audit --no-fund --no-package-lock && npm run package
+
 .PHONY: ci
 ci: ## run everything that must pass before a change is merged
 	@.ci/run
