@@ -187,6 +187,9 @@ func TestHash(t *testing.T) {
 	if _, err := hashFiles(filepath.Join(dir, "missing")); err == nil {
 		t.Error("a directory that does not exist has a hash")
 	}
+	if v := version("components"); len(v) != 2 || !strings.HasPrefix(v[1], "k8s.io/component-base/version.gitVersion=v1.") {
+		t.Errorf("the version is %q", v)
+	}
 	source, err := sourceDirectory()
 	if wd, _ := os.Getwd(); err != nil || source != wd {
 		t.Errorf("the source is %s, %v", source, err)

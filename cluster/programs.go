@@ -85,7 +85,21 @@ func (l *launcher) buildComponents(ctx context.Context, source, cache string) (s
 		return path, nil
 	}
 	return path, l.build(ctx, source, ".", path,
-		"Building kube-controller-manager, kube-scheduler and kwok, once: this takes minutes")
+		"Building kube-controller-manager, kube-scheduler and kwok, once: this takes minutes", version(source)...)
+}
+
+// version returns linker flags that set the version of Kubernetes' programs, as releases do: that in go.mod.
+func version(source string) []string {
+	data, err := os.ReadFile(filepath.Join(source, "go.mod"))
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) >= 2 && f[0] == "k8s.io/kubernetes" {
+			return []string{"-X", "k8s.io/component-base/version.gitVersion=" + f[1]}
+		}
+	}
+	return nil
 }
 
 // hashFiles returns a hash of the files in a directory that decide what is built.
@@ -117,7 +131,7 @@ func executable(name string) string {
 }
 
 // build builds a package of the module in a directory. A build that takes long says so.
-func (l *launcher) build(ctx context.Context, directory, pkg, path, message string) error {
+func (l *launcher) build(ctx context.Context, directory, pkg, path, message string, linker ...string) error {
 	// Another launcher may build the same program, or run it.
 	temporary, err := os.MkdirTemp(filepath.Dir(path), "build-")
 	if err != nil {
@@ -125,7 +139,7 @@ func (l *launcher) build(ctx context.Context, directory, pkg, path, message stri
 	}
 	defer os.RemoveAll(temporary)
 	output := filepath.Join(temporary, filepath.Base(path))
-	c := exec.CommandContext(ctx, "go", "build", "-v", "-ldflags=-s -w", "-o", output, pkg)
+	c := exec.CommandContext(ctx, "go", "build", "-v", "-ldflags=-s -w "+strings.Join(linker, " "), "-o", output, pkg)
 	c.Dir = directory
 	c.Env = append(os.Environ(), "GOWORK=off")
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }

@@ -186,6 +186,9 @@ func (p *ControlPlane) Stop() {
 	}
 }
 
+// manyNodes is the number of nodes from which on a cluster has longer leases.
+const manyNodes = 100
+
 // serverControllers are the controllers that the server itself runs.
 var serverControllers = []string{
 	"clusterrole-aggregation-controller", "garbage-collector-controller", "namespace-controller", "pod-garbage-collector-controller",
@@ -207,15 +210,19 @@ func (c Config) arguments(stages string) map[string][]string {
 	if key := c.Keys.ServiceAccountKey; key != "" {
 		manager = append(manager, "--service-account-private-key-file="+key)
 	}
+	scheduler := slices.Clone(common)
 	lease := 40 // seconds, as that of a kubelet
-	if c.Nodes > 100 {
+	if c.Nodes > manyNodes {
+		// On a busy machine, a leader that cannot renew its lease in time would exit, although it has no rival.
+		patience := []string{"--leader-elect-lease-duration=90s", "--leader-elect-renew-deadline=80s"}
+		manager, scheduler = append(manager, patience...), append(scheduler, patience...)
 		// kwok renews leases after a quarter of their duration, and kube-controller-manager waits 50 seconds for
 		// it. Many nodes renew as rarely as possible.
 		lease = 120
 	}
 	return map[string][]string{
 		"kube-controller-manager": manager,
-		"kube-scheduler":          common,
+		"kube-scheduler":          scheduler,
 		"kwok": {
 			"--kubeconfig=" + c.Kubeconfig, "--config=" + stages,
 			"--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--node-lease-duration-seconds=" + strconv.Itoa(lease), "--v=warn",

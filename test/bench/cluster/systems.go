@@ -68,7 +68,7 @@ type kwokctl struct {
 func (k *kwokctl) name() string { return "kwokctl" }
 
 func (k *kwokctl) start(ctx context.Context, dir string, nodes int) (string, error) {
-	k.env = append(os.Environ(), "KWOK_WORKDIR="+filepath.Join(dir, "kwok"), "HOME="+dir, "KUBECONFIG="+filepath.Join(dir, "kubeconfig"))
+	k.env = append(os.Environ(), "KWOK_WORKDIR="+filepath.Join(dir, "work"), "HOME="+dir, "KUBECONFIG="+filepath.Join(dir, "kubeconfig"))
 	args := []string{"create", "cluster", "--runtime=binary", "--wait=2m", "--disable-qps-limits",
 		"--kube-apiserver-binary=" + filepath.Join(k.settings.real, "kube-apiserver"), "--etcd-binary=" + filepath.Join(k.settings.real, "etcd"),
 		"--kube-admission=true", "--kube-authorization=true"}
