@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -75,7 +76,6 @@ func TestUnexpectedResponse(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Two requests with one id.
 	c.Shutdown()
 	if err := wait(); err != nil {
 		t.Error(err)
@@ -208,6 +208,38 @@ func TestExit(t *testing.T) {
 			}
 		})
 	}
+	t.Run("close after shutdown", func(t *testing.T) {
+		t.Parallel()
+		c, wait := serve(t, lsp.Options{}, &recorder{})
+		c.Initialize(nil)
+		c.Call("shutdown", nil, nil)
+		c.CloseConnection()
+		if err := wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("reset", func(t *testing.T) {
+		t.Parallel()
+		ours, theirs := connection(t)
+		result := make(chan error, 1)
+		go func() {
+			result <- lsp.Serve(t.Context(), theirs, lsp.Options{}, func(*lsp.Client) lsp.Session { return &recorder{} })
+		}()
+		if _, err := io.WriteString(ours, frame(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{}}}`)); err != nil {
+			t.Fatal(err)
+		}
+		// The answer arrives and is not read.
+		if _, err := io.ReadFull(ours, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := ours.(*net.TCPConn).SetLinger(0); err != nil {
+			t.Fatal(err)
+		}
+		_ = ours.Close()
+		if err := <-result; !errors.Is(err, lsp.ErrNoShutdown) {
+			t.Error(err)
+		}
+	})
 	t.Run("context", func(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancelCause(t.Context())

@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
@@ -119,6 +121,9 @@ type server struct {
 	// rejected are documents that are too large.
 	rejected map[URI]bool
 
+	// orderly is set after the shutdown.
+	orderly atomic.Bool
+
 	mu sync.Mutex
 	// ending is set when nothing else may be started.
 	ending bool
@@ -133,8 +138,8 @@ type request struct {
 	canceled bool
 }
 
-// Serve speaks with a client until the session ends. It returns nil if the client has ended it in
-// order, an error that wraps ErrNoShutdown if the client has gone without shutdown, the cause of
+// Serve speaks with a client until the session ends. It returns nil if the client has gone after
+// shutdown, an error that wraps ErrNoShutdown if the client has gone without shutdown, the cause of
 // ctx if that has ended, and otherwise why the connection has failed. It closes rwc. All goroutines
 // have ended when it returns, except for methods of the session that ignore their context for
 // longer than [Options].Grace, and for a read of rwc that Close does not interrupt.
@@ -198,8 +203,14 @@ func (l rpcLog) Printf(format string, args ...any) { l.log.Debug(fmt.Sprintf(for
 
 // disconnected returns the result of Serve after the connection has ended.
 func (s *server) disconnected() error {
-	switch reason := s.stream.reason(); {
-	case reason == nil || errors.Is(reason, io.EOF) || errors.Is(reason, jsonrpc2.ErrClosed):
+	reason := s.stream.reason()
+	// A client that dies resets its connection if something was not read.
+	gone := reason == nil || errors.Is(reason, io.EOF) || errors.Is(reason, jsonrpc2.ErrClosed) ||
+		errors.Is(reason, syscall.EPIPE) || errors.Is(reason, syscall.ECONNRESET)
+	switch {
+	case gone && s.orderly.Load():
+		return errDone
+	case gone:
 		return ErrNoShutdown
 	case errors.Is(reason, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w, in the middle of a message", ErrNoShutdown)
@@ -272,6 +283,7 @@ func (s *server) handle(r *jsonrpc2.Request) {
 		return
 	}
 	defer s.calls.Done()
+	s.options.Log.Debug("received", "method", r.Method, "bytes", len(params))
 	if r.Notif {
 		s.recovered(r.Method, func() { s.notified(r.Method, params) })
 		return
@@ -288,6 +300,7 @@ func (s *server) handle(r *jsonrpc2.Request) {
 		return
 	case r.Method == "shutdown":
 		s.state = shutDown
+		s.orderly.Store(true)
 		s.diag.shutdown()
 		s.cancelAll()
 		s.reply(r.ID, nil, nil)
