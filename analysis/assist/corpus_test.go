@@ -141,7 +141,7 @@ func BenchmarkComplete(b *testing.B) {
 	}
 	v := d.Storage()
 	crdEnv := env(b, text)
-	at := bytes.LastIndex(text, []byte("description:"))
+	at := bytes.LastIndex(text, []byte("type: object"))
 	b.Run("crd-"+strconv.Itoa(len(text)>>10)+"KiB", func(b *testing.B) {
 		for b.Loop() {
 			if len(assist.Complete(text, at, crdEnv)) == 0 {

@@ -14,6 +14,9 @@ func (c *completion) kinds() bool {
 	if name != "apiVersion" && name != "kind" || c.env.Kinds == nil {
 		return false
 	}
+	if c.env.BuiltIn && knownValues(c.env.Version.GroupVersionKind().Kind, p.Path) != nil {
+		return false
+	}
 	parent := p.Parent()
 	if len(parent) > 0 && !c.isReference(parent) {
 		return false
