@@ -45,6 +45,7 @@ func newNodesCommand() *cobra.Command {
 		kubeconfig string
 		count      int
 		timeout    time.Duration
+		since      string
 	)
 	c := &cobra.Command{
 		Use:   "nodes",
@@ -53,6 +54,10 @@ func newNodesCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			if count < 0 || count > maxNodes {
 				return fmt.Errorf("--count is %d: must be 0 to %d", count, maxNodes)
+			}
+			begin, err := time.Parse(time.RFC3339Nano, since)
+			if err != nil && since != "" {
+				return fmt.Errorf("--since: %w", err)
 			}
 			config, err := client(kubeconfig)
 			if err != nil {
@@ -67,11 +72,12 @@ func newNodesCommand() *cobra.Command {
 			if err := createNodes(ctx, clients, count); err != nil {
 				return err
 			}
-			return awaitCluster(ctx, clients, count)
+			return awaitCluster(ctx, clients, count, begin)
 		},
 	}
 	c.Flags().StringVar(&kubeconfig, "kubeconfig", "", "`file` with the kubeconfig of an administrator")
 	c.Flags().IntVar(&count, "count", 3, "`number` of nodes")
+	c.Flags().StringVar(&since, "since", "", "`time` when kube-controller-manager and kube-scheduler were started, in RFC 3339: older leases are those of instances that have ended")
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "`time` after which to give up")
 	return c
 }
@@ -149,13 +155,13 @@ func newNode(index int) *corev1.Node {
 	}
 }
 
-// awaitCluster waits until count nodes are ready, and kube-controller-manager and kube-scheduler lead.
-func awaitCluster(ctx context.Context, clients kubernetes.Interface, count int) error {
+// awaitCluster waits until count nodes are ready, and kube-controller-manager and kube-scheduler have led since a time.
+func awaitCluster(ctx context.Context, clients kubernetes.Interface, count int, since time.Time) error {
 	var last error
 	// A list of many nodes takes time that others need to make them ready.
 	interval := 50*time.Millisecond + time.Duration(count)*2*time.Millisecond
 	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (bool, error) {
-		last = errors.Join(leads(ctx, clients, "kube-controller-manager"), leads(ctx, clients, "kube-scheduler"))
+		last = errors.Join(leads(ctx, clients, "kube-controller-manager", since), leads(ctx, clients, "kube-scheduler", since))
 		if last == nil {
 			last = nodesReady(ctx, clients, count)
 		}
@@ -200,15 +206,14 @@ func notReadyTaint(node *corev1.Node) bool {
 	return false
 }
 
-// leads returns an error if no instance of a program is the leader.
-func leads(ctx context.Context, clients kubernetes.Interface, name string) error {
+// leads returns an error if no instance of a program has become or stayed the leader since a time.
+func leads(ctx context.Context, clients kubernetes.Interface, name string, since time.Time) error {
 	lease, err := clients.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	s := lease.Spec
-	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil ||
-		time.Since(s.RenewTime.Time) > time.Duration(*s.LeaseDurationSeconds)*time.Second {
+	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.RenewTime.Time.Before(since.Truncate(time.Microsecond)) {
 		return fmt.Errorf("%s has no leader", name)
 	}
 	return nil

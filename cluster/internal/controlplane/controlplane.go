@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"espalier.dev/cluster/internal/process"
 )
@@ -127,6 +128,7 @@ func Start(ctx context.Context, c Config) (*ControlPlane, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &ControlPlane{ready: make(chan error, 1), cancel: cancel}
 	p.supervisor = process.NewSupervisor(func(message string) { c.Report(message + "; logs: " + c.Directory) })
+	begin := time.Now()
 	for name, args := range c.arguments(stages) {
 		l, err := openLog(filepath.Join(c.Directory, name+".log"))
 		if err == nil {
@@ -140,12 +142,12 @@ func Start(ctx context.Context, c Config) (*ControlPlane, error) {
 			return nil, err
 		}
 	}
-	go func() { p.ready <- p.await(ctx, c) }()
+	go func() { p.ready <- p.await(ctx, c, begin) }()
 	return p, nil
 }
 
 // await creates the nodes, and returns when the cluster is ready or cannot become so.
-func (p *ControlPlane) await(ctx context.Context, c Config) error {
+func (p *ControlPlane) await(ctx context.Context, c Config, begin time.Time) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -157,7 +159,9 @@ func (p *ControlPlane) await(ctx context.Context, c Config) error {
 	}()
 	var out bytes.Buffer
 	nodes := process.Program{
-		Name: "nodes", Path: c.Binary, Args: []string{"nodes", "--kubeconfig=" + c.Kubeconfig, "--count=" + strconv.Itoa(c.Nodes)},
+		Name: "nodes", Path: c.Binary, Args: []string{
+			"nodes", "--kubeconfig=" + c.Kubeconfig, "--count=" + strconv.Itoa(c.Nodes), "--since=" + begin.UTC().Format(time.RFC3339Nano),
+		},
 		Env: c.environment(), Stdout: io.Discard, Stderr: &out,
 	}
 	if err := process.Run(ctx, nodes, p.supervisor.Grace); err != nil {
@@ -200,7 +204,9 @@ func (c Config) arguments(stages string) map[string][]string {
 	// Nothing connects to the programs, so they do not listen. The limits of requests are for clusters
 	// that share an API server.
 	common := []string{"--kubeconfig=" + c.Kubeconfig, "--secure-port=0", "--profiling=false", "--kube-api-qps=5000", "--kube-api-burst=10000"}
-	manager := append(slices.Clone(common), "--controllers=*,-"+strings.Join(serverControllers, ",-"))
+	manager := append(slices.Clone(common), "--controllers=*,-"+strings.Join(serverControllers, ",-"),
+		// The next start need not wait until the lease ends. kube-scheduler always does so.
+		"--feature-gates=ControllerManagerReleaseLeaderElectionLockOnExit=true")
 	if k := c.Keys; k.CACert != "" {
 		manager = append(manager, "--root-ca-file="+k.CACert)
 		if k.CAKey != "" {
