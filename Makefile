@@ -32,7 +32,7 @@ endef
 
 .PHONY: help
 help: ## list all targets
-	@set +o pipefail; grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 22
+	@set +o pipefail; grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  \1\t\2/' | expand -t 22
 
 .PHONY: build
 build: ## compile all packages of all modules

@@ -22,6 +22,7 @@ MECHANICAL      ?= 300
 MECHANICAL_SEED ?= 1
 ROBUSTNESS_TIME ?= 5m
 CHAOS_RUNS      ?= 1000
+E2E_PROCS       ?= 4
 MODEL_STEPS     ?= 1000000
 
 .PHONY: chaos
@@ -148,3 +149,8 @@ cluster-check: ## build the components of the simulated cluster, which takes min
 	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && (cd cluster/components && go vet . && go build -o "$$bin/components" .) && \
 	  export ESPALIER_CLUSTER_COMPONENTS="$$bin/components" && (cd cluster && go test -count=1 -timeout=20m ./...) && \
 	  (cd examples/controller && go test -count=1 -run '^TestCluster$$' .)
+
+.PHONY: e2e
+e2e: ## run Kubernetes' conformance specs with its controllers, scheduler and simulated nodes, and expect those of test/e2e/testdata/specs.txt to pass; the first build takes many minutes. REAL=1 runs kube-apiserver and etcd, RACE=1 the race detector, KILL=30s kills the server again and again, FOCUS=REGEXP and SKIP=REGEXP select specs, E2E_BIN and E2E_ARTIFACTS name directories to keep
+	cd test/e2e && go run . -procs '$(E2E_PROCS)' -focus '$(FOCUS)' -skip '$(SKIP)' $(if $(REAL),-real) $(if $(RACE),-race) $(if $(KILL),-kill '$(KILL)') \
+	  $(if $(E2E_BIN),-bin '$(abspath $(E2E_BIN))') $(if $(E2E_ARTIFACTS),-artifacts '$(abspath $(E2E_ARTIFACTS))')

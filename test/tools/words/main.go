@@ -116,10 +116,10 @@ func run(dir string) (found int, err error) {
 }
 
 // skip reports whether a file is not the project's own prose. mutations.txt is Go code, and
-// test/envtest/testdata has the names of tests of other projects.
+// test/envtest/testdata and test/e2e/testdata/specs.txt have the names of tests of other projects.
 func skip(name string) bool {
 	return name == "LICENSE" || strings.HasPrefix(name, "test/tools/words/") || name == "test/tools/mutants/mutations.txt" ||
-		strings.HasPrefix(name, "test/envtest/testdata/") ||
+		strings.HasPrefix(name, "test/envtest/testdata/") || name == "test/e2e/testdata/specs.txt" ||
 		slices.Contains([]string{".sum", ".mod", ".png"}, filepath.Ext(name)) || strings.Contains(name, "testdata/fuzz/")
 }
 

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"espalier.dev/server/pki"
+)
+
+func TestRecord(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		record record
+		value  int
+		want   string
+	}{
+		{record{acknowledged: 3, tried: 3}, 3, ""},
+		{record{acknowledged: 3, tried: 4}, 4, ""},
+		{record{acknowledged: 3, tried: 4}, 3, ""},
+		{record{acknowledged: 3, tried: 4}, 2, "3 was acknowledged"},
+		{record{acknowledged: 3, tried: 4}, 5, "at most 4 was sent"},
+		{record{acknowledged: 3, tried: 4}, 0, "lost"},
+		{record{tried: 1}, 0, ""},
+		{record{tried: 1}, 1, ""},
+		{record{acknowledged: 3, tried: 3, deleting: true}, 0, ""},
+		{record{acknowledged: 3, tried: 3, deleting: true}, 3, ""},
+		{record{acknowledged: 3, tried: 3, deleting: true, deleted: true}, 0, ""},
+		{record{acknowledged: 3, tried: 3, deleting: true, deleted: true}, 3, "its deletion was acknowledged"},
+	} {
+		err := c.record.allows(c.value)
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v, value %d: got error %v, want %q", c.record, c.value, err, c.want)
+		}
+	}
+	err := compare(map[string]record{"a": {acknowledged: 1, tried: 1}}, map[string]int{"b": 1})
+	if err == nil || !strings.Contains(err.Error(), "a lost") || !strings.Contains(err.Error(), "b was never created") {
+		t.Errorf("got error %v", err)
+	}
+}
+
+// TestProcess checks that the end of a process is a failure unless it was stopped, and that stop
+// ends those that ignore SIGTERM's usual meaning.
+func TestProcess(t *testing.T) {
+	t.Parallel()
+	ctx, fail := context.WithCancelCause(context.Background())
+	defer fail(nil)
+	logs := t.TempDir()
+	p, err := startProcess(fail, logs, "waits", "/bin/sh", "-c", "echo started; sleep 1000 & wait")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-p.done:
+	default:
+		t.Error("it runs after stop")
+	}
+	if ctx.Err() != nil {
+		t.Errorf("an expected end is a failure: %v", context.Cause(ctx))
+	}
+	if _, err := startProcess(fail, logs, "ends", "/bin/sh", "-c", "exit 3"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("an unexpected end is no failure")
+	}
+	if got := context.Cause(ctx).Error(); !strings.Contains(got, "ends has ended: exit status 3") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestRunProgram(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(context.Background())
+	started := filepath.Join(t.TempDir(), "started")
+	done := make(chan error, 1)
+	go func() { done <- runProgram(ctx, exec.Command("/bin/sh", "-c", "sleep 1000 & touch "+started+"; wait")) }()
+	for range 600 {
+		if _, err := os.Stat(started); err == nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
+		t.Errorf("got error %v", err)
+	}
+	if err := runProgram(context.Background(), exec.Command("/bin/sh", "-c", "exit 0")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCheckLogs(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "server.log")
+	for text, bad := range map[string]bool{
+		"I1118 ready\n": false,
+		"E1118 \"[SHOULD NOT HAPPEN] failed to update managedFields\"\n": true,
+		"WARNING: DATA RACE\n":                true,
+		"E1118 Observed a panic\n":            true,
+		"panic: assignment to nil map\n":      true,
+		"I1118 configmap panics is created\n": false,
+	} {
+		if err := os.WriteFile(path, []byte("I1118 first\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := checkLogs(path)
+		if (err != nil) != bad || bad && !strings.Contains(err.Error(), "server.log:2: "+strings.TrimSpace(text)) {
+			t.Errorf("%q: got error %v", text, err)
+		}
+	}
+}
+
+func TestClientPair(t *testing.T) {
+	t.Parallel()
+	bundle, err := pki.Ensure(pki.Config{Dir: t.TempDir(), Hosts: []string{"127.0.0.1"}, UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := clientPair(bundle.CA, "system:kube-scheduler")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(pair.Cert)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle.CA.Cert)
+	if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+		t.Error(err)
+	}
+	if cert.Subject.CommonName != "system:kube-scheduler" {
+		t.Errorf("got %s", cert.Subject)
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"":                "",
+		"-kill 30s -race": "",
+		"-real -update":   "",
+		"-update":         "-update needs -real",
+		"-race -real":     "exclude each other",
+		"-skip (":         "-skip",
+		"-focus (":        "-focus",
+		"more":            "unexpected arguments: more",
+	} {
+		_, err := parse(strings.Fields(args))
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got error %v, want %q", args, err, want)
+		}
+	}
+	o, err := parse([]string{"-kill", "30s"})
+	if err != nil || len(o.classes) != 1 || o.classes[0] != classPasses {
+		t.Errorf("got %+v, %v: with -kill only specs that tolerate it run", o, err)
+	}
+}

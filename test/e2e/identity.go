@@ -1,0 +1,75 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"time"
+
+	"espalier.dev/server/pki"
+)
+
+// writeKubeconfig writes the kubeconfig of a user, or of the administrator.
+func writeKubeconfig(path, url string, bundle *pki.Bundle, user string) error {
+	config := pki.Kubeconfig{Server: url, CA: bundle.CA.Cert, User: user, Client: bundle.Admin, UnsafeNoFsync: true}
+	if user != "" {
+		var err error
+		if config.Client, err = clientPair(bundle.CA, user); err != nil {
+			return err
+		}
+	}
+	text, err := config.Marshal()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
+}
+
+// clientPair returns a certificate of a user.
+func clientPair(ca pki.Pair, user string) (pki.Pair, error) {
+	parent, err := tls.X509KeyPair(ca.Cert, ca.Key)
+	if err != nil {
+		return pki.Pair{}, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return pki.Pair{}, err
+	}
+	now := time.Now()
+	cert, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()),
+		Subject:      pkix.Name{CommonName: user},
+		NotBefore:    now.Add(-time.Hour),
+		NotAfter:     now.AddDate(0, 0, 2),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, parent.Leaf, key.Public(), parent.PrivateKey)
+	if err != nil {
+		return pki.Pair{}, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return pki.Pair{}, err
+	}
+	return pki.Pair{
+		Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
+		Key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
+	}, nil
+}
+
+// writeKey writes a key that signs the tokens of service accounts.
+func writeKey(path string) error {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return err
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	return os.WriteFile(path, text, 0o600)
+}
