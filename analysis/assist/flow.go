@@ -164,7 +164,7 @@ func (f *flowScanner) colon(i int) {
 		key := &node{keyed: true, key: f.text(item, item.end), keyStart: item.start, keyEnd: item.end, colon: i + 1, start: i + 1, end: i + 1}
 		item.form, item.flow, item.style, item.children = mapping, true, 0, nil
 		o.entry, o.done = item.add(key), false
-		if f.hit.what == hitValue && f.hit.node == item {
+		if f.hit.what == hitValue && f.hit.node == item && f.hit.start == key.keyStart {
 			f.hit = hit{what: hitKey, node: key, start: key.keyStart, end: key.keyEnd}
 		}
 	}

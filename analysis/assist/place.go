@@ -87,7 +87,7 @@ func Locate(text []byte, offset int) Place {
 		p.Position, p.node, p.in = Key, h.node, h.node.parent
 		p.Path, p.Complete = h.node.path(), h.node.colon >= 0
 		p.Indent, p.Flow = s.column(h.start), p.in.flow
-		p.Prefix = string(s.src[h.start:s.cursor])
+		p.Prefix = string(s.src[h.start:max(h.start, s.cursor)])
 		if c := s.src[h.start]; c == '"' || c == '\'' {
 			p.Quote, p.Prefix = c, unquote(p.Prefix)
 		}

@@ -346,7 +346,7 @@ func (s *scanner) mappingAt(col int) *node {
 			key := node{keyed: true, key: string(s.src[slot.start:slot.end]), keyStart: slot.start, keyEnd: slot.end, colon: -1, start: slot.end, end: slot.end}
 			m := s.open(slot, mapping, col)
 			entry := m.add(&key)
-			if s.hit.what == hitValue && s.hit.node == slot {
+			if s.hit.what == hitValue && s.hit.node == slot && s.hit.start == key.keyStart {
 				s.hit = hit{what: hitKey, node: entry, start: entry.keyStart, end: entry.keyEnd}
 			}
 			return m
