@@ -26,6 +26,9 @@ type Options struct {
 	RulesOf func(releases.Release) crd.RuleChecker
 	// Configs enable and disable rules. Later ones override earlier ones.
 	Configs []Config
+	// Earlier has the names of CRDs that come before those to check, which may not claim them. They
+	// are not checked themselves, and may be nil.
+	Earlier []*Names
 	// Done, if it is set, is called after each CRD, possibly concurrently.
 	Done func()
 }
@@ -61,7 +64,7 @@ func Run(ctx context.Context, definitions [][]byte, o Options) ([][]analysis.Fin
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	collisions(checks)
+	collisions(o.Earlier, checks)
 	findings := make([][]analysis.Finding, len(checks))
 	for i, c := range checks {
 		analysis.Sort(c.findings)

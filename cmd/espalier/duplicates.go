@@ -52,11 +52,23 @@ type duplicateObject struct {
 	more bool
 }
 
-// add adds an object. It returns a finding if it is in the same file as another one with its
-// identity. Objects of a cluster are in no file.
-func (d *duplicates) add(it *input.Item) (analysis.Finding, bool) {
+// placeOf returns where an object is. Objects of a cluster are in no file: their place is zero.
+func placeOf(it *input.Item) objectPlace {
+	if it.Doc == nil {
+		return objectPlace{}
+	}
+	at := objectPlace{it.File, it.Doc.Line(), it.Base, it.Doc.Line()}
+	if it.Rendered() {
+		at.shown = it.Position("").Value.Line
+	}
+	return at
+}
+
+// add adds an object and its place. It returns a finding if it is in the same file as another one
+// with its identity.
+func (d *duplicates) add(it *input.Item, at objectPlace) (analysis.Finding, bool) {
 	id := it.Identity()
-	if it.Doc == nil || id.Name == "" || strings.HasSuffix(id.Name, "*") || id.Kind == "" || id.APIVersion == "" {
+	if at.file == "" || id.Name == "" || strings.HasSuffix(id.Name, "*") || id.Kind == "" || id.APIVersion == "" {
 		return analysis.Finding{}, false
 	}
 	if d.first == nil {
@@ -68,10 +80,6 @@ func (d *duplicates) add(it *input.Item) (analysis.Finding, bool) {
 		dir = "kustomization " + kustomization // others may build the same object
 	}
 	key := maphash.Comparable(d.seed, [5]string{dir, lookup.KindOf(it).Group, id.Kind, id.Namespace, id.Name})
-	at := objectPlace{it.File, it.Doc.Line(), it.Base, it.Doc.Line()}
-	if it.Rendered() {
-		at.shown = it.Position("").Value.Line
-	}
 	first, ok := d.first[key]
 	switch {
 	case !ok:
@@ -92,7 +100,7 @@ func (d *duplicates) add(it *input.Item) (analysis.Finding, bool) {
 		return analysis.Finding{}, false
 	}
 	line := first.line
-	if line == at.line && first.base != "" {
+	if line == at.line && first.base != "" && it.Doc != nil {
 		line = it.Doc.Find(first.base).Value.Line // an item of the same list
 	}
 	where := fmt.Sprintf("in line %d", line)

@@ -31,8 +31,10 @@ type lintOptions struct {
 	release  releaseFlag
 }
 
-func newLintCommand(a *app) *cobra.Command {
-	var o lintOptions
+func newLintCommand(a *app) *cobra.Command { return lintCommand(a, new(lintOptions)) }
+
+// lintCommand returns the command lint, whose flags set options.
+func lintCommand(a *app, o *lintOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lint PATH... | --from-cluster [CRD...]",
 		Short: "Find errors and likely mistakes in CRDs and admission policies",
@@ -106,11 +108,11 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case o.list:
-				return a.listRules(o)
+				return a.listRules(*o)
 			case o.explain != "":
 				return a.explainRule(o.explain)
 			}
-			return a.lint(c, o, args)
+			return a.lint(c, *o, args)
 		},
 	}
 	addInputFlags(c, &o.input, "CRDs and admission policies", input.Policies)

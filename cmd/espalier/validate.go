@@ -33,8 +33,10 @@ type validateOptions struct {
 	policies           policyFlags
 }
 
-func newValidateCommand(a *app) *cobra.Command {
-	var o validateOptions
+func newValidateCommand(a *app) *cobra.Command { return validateCommand(a, new(validateOptions)) }
+
+// validateCommand returns the command validate, whose flags set options.
+func validateCommand(a *app, o *validateOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate [--crd PATH...] PATH... [--base REV] | --from-cluster [PATH...]",
 		Short: "Validate custom resources and Kubernetes' own kinds, as an API server would",
@@ -165,7 +167,7 @@ Exit codes: 0 no errors, 1 errors (or what --fail-on selects), ` + otherExitCode
 		ValidArgsFunction: completePaths,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.objects.Paths = append(o.objects.Paths, args...)
-			return a.validate(c, o)
+			return a.validate(c, *o)
 		},
 	}
 	addCRDFlag(c, &o.crds)

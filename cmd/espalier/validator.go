@@ -53,12 +53,8 @@ func (v *validationReporter) report(d documentResult) error {
 		if object.failed != nil {
 			return object.failed
 		}
-		if used := object.uses; used != nil && !v.reported[used] {
-			v.reported[used] = true
-			v.definitions.reportOthers(v.r, used)
-			if err := reportRejected(v.ctx, v.r, used, v.checkCRDs); err != nil {
-				return err
-			}
+		if err := v.use(object.uses); err != nil {
+			return err
 		}
 		if object.skipped != "" {
 			v.r.Skipped(object.item, object.skipped)
@@ -74,7 +70,7 @@ func (v *validationReporter) report(d documentResult) error {
 			}
 			v.r.Add(f)
 		}
-		if f, ok := v.duplicates.add(object.item); ok {
+		if f, ok := v.duplicates.add(object.item, placeOf(object.item)); ok {
 			v.r.Report(object.item, f)
 		}
 	}
@@ -82,6 +78,17 @@ func (v *validationReporter) report(d documentResult) error {
 		v.r.Failure(*d.problem)
 	}
 	return nil
+}
+
+// use reports what is wrong with a CRD when the first object uses it. d is nil for objects without
+// a CRD.
+func (v *validationReporter) use(d *definition) error {
+	if d == nil || v.reported[d] {
+		return nil
+	}
+	v.reported[d] = true
+	v.definitions.reportOthers(v.r, d)
+	return reportRejected(v.ctx, v.r, d, v.checkCRDs)
 }
 
 // reportRejected reports why a CRD cannot be used and, if check is set, why the API server

@@ -74,7 +74,14 @@ type Repositories struct {
 // the objects of the input are not needed anymore, some of which are read again.
 func NewRepositories(ctx context.Context) *Repositories {
 	return &Repositories{ctx: ctx, opened: map[string]*git.Repository{}, trees: map[string]*gitTree{},
-		files: osTree{new(webhookPatches)}}
+		files: osTree{patches: new(webhookPatches)}}
+}
+
+// WithBuffers returns other repositories, which read files from buffers before the file system.
+func (r *Repositories) WithBuffers(b *Buffers) *Repositories {
+	with := NewRepositories(r.ctx)
+	with.files.buffers = b
+	return with
 }
 
 // Open returns the repository that contains a directory. It must not be closed: Close does that.

@@ -487,3 +487,13 @@ func (p Place) Missing() *Item {
 
 // Identity returns the identity of the object.
 func (p Place) Identity() Identity { return p.identity }
+
+// WithoutText returns the object with its identity and its place, but without its text.
+func (it *Item) WithoutText() *Item {
+	bare := *it
+	bare.Doc, bare.JSON = nil, nil
+	return &bare
+}
+
+// Offset returns the offset of the document of the object in its file.
+func (p Place) Offset() int64 { return p.offset }

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -51,12 +52,26 @@ func (c *content) skip(n int64) error {
 }
 
 // osTree is the file system.
-type osTree struct{ patches *webhookPatches }
+type osTree struct {
+	patches *webhookPatches
+	// buffers has the files that are open in an editor. It may be nil.
+	buffers *Buffers
+}
 
-func (osTree) stat(path string) (fs.FileInfo, error)      { return os.Stat(path) }
-func (osTree) readDir(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
-func (osTree) join(dir, name string) string               { return filepath.Join(dir, name) }
-func (osTree) local(path string) string                   { return path }
+func (osTree) join(dir, name string) string { return filepath.Join(dir, name) }
+func (osTree) local(path string) string     { return path }
+
+func (t osTree) stat(path string) (fs.FileInfo, error) {
+	if text, ok := t.buffers.text(path); ok {
+		return bufferInfo{name: filepath.Base(path), size: int64(len(text))}, nil
+	}
+	return os.Stat(path)
+}
+
+func (t osTree) readDir(path string) ([]fs.DirEntry, error) {
+	entries, err := os.ReadDir(path)
+	return t.buffers.merge(path, entries), err
+}
 
 func (t osTree) webhookPatches() *webhookPatches { return t.patches }
 
@@ -65,7 +80,11 @@ func (t osTree) contains(dir, path string) bool {
 	return err == nil && filepath.IsLocal(below)
 }
 
-func (osTree) open(path string) (*content, error) {
+func (t osTree) open(path string) (*content, error) {
+	if text, ok := t.buffers.text(path); ok {
+		// It may be different the next time, so it is not regular.
+		return &content{ReadCloser: io.NopCloser(bytes.NewReader(text))}, nil
+	}
 	f, err := Open(path)
 	if err != nil {
 		return nil, err

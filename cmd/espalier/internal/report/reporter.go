@@ -20,6 +20,8 @@ type Options struct {
 	// Outputs lists formats, each alone or with a file: "text", "sarif=out.sarif". The
 	// file - is standard output. The default is text.
 	Outputs []string
+	// Collect, if it is set, gets the findings in place of all outputs.
+	Collect func(Finding)
 	// Stdout receives the format without a file.
 	Stdout io.Writer
 	// Color reports whether text is coloured.
@@ -173,6 +175,9 @@ func New(o Options) (*Reporter, error) {
 	r := &Reporter{options: o, summary: Summary{Semantics: o.Semantics}, sawFiles: map[string]bool{},
 		groups: map[analysis.Severity]int{}, grouped: map[analysis.Severity]int{}}
 	outputs := o.Outputs
+	if o.Collect != nil {
+		return r, nil
+	}
 	if len(outputs) == 0 {
 		outputs = []string{"text"}
 	}
@@ -271,6 +276,10 @@ func (r *Reporter) admit(f *Finding) bool {
 
 // write writes a finding in all formats, or only in those that are for people or are not.
 func (r *Reporter) write(f *Finding, forPeople *bool) {
+	if r.options.Collect != nil {
+		r.options.Collect(*f)
+		return
+	}
 	for _, o := range r.sinks {
 		if forPeople != nil && o.forPeople != *forPeople {
 			continue

@@ -1,0 +1,424 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/spf13/cobra"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"espalier.dev/analysis"
+	"espalier.dev/analysis/lint"
+	"espalier.dev/analysis/lookup"
+	"espalier.dev/analysis/object"
+	"espalier.dev/cmd/espalier/internal/config"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/crd/cel"
+)
+
+// checks are the commands validate and lint with the flags and the configuration of a workspace.
+type checks struct {
+	validator, linter *app
+	validate, lint    *cobra.Command
+	validating        validateOptions
+	linting           lintOptions
+	fields            object.FieldValidation
+	lintConfigs       []lint.Config
+	// lintRules are the rules that are on.
+	lintRules []lint.Rule
+	buffers   *input.Buffers
+	ctx       context.Context
+	// adding guards the CRDs of the workspace while several goroutines add some.
+	adding sync.Mutex
+}
+
+// flagValue is a flag of the command line and its value.
+type flagValue struct{ name, value string }
+
+// newChecks returns the commands for a workspace. given are the flags of the command line; a command
+// ignores those that it does not have.
+func (a *app) newChecks(ctx context.Context, w *workspace, given []flagValue) (*checks, error) {
+	given = slices.Clone(given)
+	if !slices.ContainsFunc(given, func(f flagValue) bool { return f.name == "no-config" || f.name == "config" }) {
+		file, err := config.Find(w.root)
+		switch {
+		case err != nil:
+			return nil, err
+		case file == "":
+			given = append(given, flagValue{"no-config", "true"})
+		default:
+			given = append(given, flagValue{"config", file})
+		}
+	}
+	given = append(given, flagValue{"skip-other-files", "true"}, flagValue{"filename", w.root}, flagValue{"recursive", strconv.FormatBool(w.recursive)})
+	k := &checks{buffers: w.buffers, ctx: ctx}
+	prepare := func(with func(*app) *cobra.Command) (*app, *cobra.Command, error) {
+		own := &app{program: a.program, stdin: emptyInput{}, stdout: io.Discard, stderr: io.Discard, environ: a.environ,
+			repositories: input.NewRepositories(ctx).WithBuffers(w.buffers)}
+		c := with(own)
+		addConfigFlags(c, &own.configFlags)
+		c.Flags().Var(&own.semantics, "semantics", "")
+		c.SetContext(ctx)
+		for _, f := range given {
+			if c.Flags().Lookup(f.name) == nil {
+				continue
+			}
+			if err := c.Flags().Set(f.name, f.value); err != nil {
+				return nil, nil, fmt.Errorf("--%s=%s: %w", f.name, f.value, err)
+			}
+		}
+		return own, c, own.configure(c)
+	}
+	var err error
+	if k.validator, k.validate, err = prepare(func(own *app) *cobra.Command { return validateCommand(own, &k.validating) }); err != nil {
+		return nil, err
+	}
+	if k.linter, k.lint, err = prepare(func(own *app) *cobra.Command { return lintCommand(own, &k.linting) }); err != nil {
+		return nil, err
+	}
+	o := &k.validating
+	if k.fields, err = object.ParseFieldValidation(o.fieldValidation); err != nil {
+		return nil, err
+	}
+	if err := o.skip.check(); err != nil {
+		return nil, err
+	}
+	o.crds = o.objects.With(o.crds.Paths...)
+	o.crds.Keep = input.Everything
+	if k.lintConfigs, err = k.linter.lintConfigs(k.linting); err != nil {
+		return nil, err
+	}
+	rules, err := lint.Configured(k.lintConfigs...)
+	if err != nil {
+		return nil, err
+	}
+	k.lintRules = slices.DeleteFunc(rules, func(r lint.Rule) bool { return r.Off })
+	k.validator.inputs, k.linter.inputs = []input.Flags{o.objects}, []input.Flags{k.linting.input}
+	return k, nil
+}
+
+// renew forgets what was read of files that may have changed.
+func (k *checks) renew() {
+	for _, own := range []*app{k.validator, k.linter} {
+		own.repositories = input.NewRepositories(k.ctx).WithBuffers(k.buffers)
+	}
+	for _, flags := range []*input.Flags{&k.validating.objects, &k.validating.crds, &k.linting.input} {
+		flags.Git = k.validator.repositories
+	}
+}
+
+// emptyInput is a standard input without content.
+type emptyInput struct{}
+
+func (emptyInput) Read([]byte) (int, error) { return 0, io.EOF }
+
+// validatedFile is the result of validating a file.
+type validatedFile struct {
+	version, generation int
+	results             []documentResult
+	problems            []input.Problem
+}
+
+// lintedFile is the result of linting a file. Its policies are linted anew each time.
+type lintedFile struct {
+	version  int
+	earlier  []*lint.Names
+	items    []*input.Item
+	policies []*input.Item
+	findings map[*input.Item][]analysis.Finding
+	problems []input.Problem
+}
+
+// findings returns what validate and lint report about files, those of a file in the order of their
+// positions. Other files of the workspace matter as they do for these commands.
+func (w *workspace) findings(ctx context.Context, paths []string) (map[string][]report.Finding, error) {
+	if err := w.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer w.unlock()
+	if err := w.refresh(ctx); err != nil {
+		return nil, err
+	}
+	wanted := map[string]bool{}
+	for _, path := range paths {
+		wanted[path] = true
+	}
+	for path, f := range w.files {
+		if !wanted[path] {
+			f.validated, f.linted = nil, nil
+		}
+	}
+	all := map[string][]report.Finding{}
+	collect := func(f report.Finding) {
+		if wanted[f.File] && !slices.ContainsFunc(all[f.File], func(other report.Finding) bool { return sameFinding(&f, &other) }) {
+			all[f.File] = append(all[f.File], f)
+		}
+	}
+	if err := w.validateFiles(ctx, wanted, collect); err != nil {
+		return nil, err
+	}
+	if err := w.lintFiles(ctx, wanted, collect); err != nil {
+		return nil, err
+	}
+	for _, found := range all {
+		report.Sort(found)
+	}
+	return all, nil
+}
+
+// sameFinding reports whether validate and lint report the same.
+func sameFinding(a, b *report.Finding) bool {
+	return a.Rule == b.Rule && a.Severity == b.Severity && a.Message == b.Message && a.Pointer == b.Pointer && a.Span == b.Span
+}
+
+// collector returns a reporter that passes findings to a function.
+func collector(own *app, c *cobra.Command, flags reportFlags, rules []analysis.Rule, collect func(report.Finding)) (*report.Reporter, error) {
+	o := own.reportOptions(c, flags, rules)
+	o.Collect, o.Progress, o.Skipped = collect, nil, nil
+	return report.New(o)
+}
+
+// finish ends a collecting reporter. That there are findings is no error.
+func finish(r *report.Reporter) error {
+	err := r.Close()
+	if exit := report.ExitError(0); errors.As(err, &exit) {
+		return nil
+	}
+	return err
+}
+
+// validateFiles reports what validate finds in some files.
+func (w *workspace) validateFiles(ctx context.Context, wanted map[string]bool, collect func(report.Finding)) error {
+	k := w.checks
+	r, err := collector(k.validator, k.validate, k.validating.report, validationRules(), collect)
+	if err != nil {
+		return err
+	}
+	w.definitions.told = map[runtimeschema.GroupKind]bool{}
+	v := &validator{ctx: ctx, definitions: w.definitions, fields: k.fields, skip: k.validating.skip, release: k.validating.release.checks(),
+		variables: true}
+	results := &validationReporter{ctx: ctx, r: r, definitions: w.definitions, checkCRDs: k.validating.checkCRDs,
+		reported: map[*definition]bool{}, namespaces: map[string]bool{}}
+	for _, path := range w.order {
+		f := w.files[path]
+		if !wanted[path] {
+			if err := w.mention(f, v, results); err != nil {
+				return err
+			}
+			continue
+		}
+		if f.validated == nil || f.validated.version != f.version || f.validated.generation != w.generation {
+			if f.validated, err = w.validateFile(ctx, f, v); err != nil {
+				return err
+			}
+		}
+		for _, d := range f.validated.results {
+			if err := results.report(d); err != nil {
+				return err
+			}
+		}
+		for _, p := range f.validated.problems {
+			r.Failure(p)
+		}
+	}
+	// A file in which nothing could be read is not among those of the workspace.
+	for path := range wanted {
+		if w.files[path] != nil {
+			continue
+		}
+		of, err := w.validateFile(ctx, &workspaceFile{path: path}, v)
+		if err != nil {
+			return err
+		}
+		for _, d := range of.results {
+			if err := results.report(d); err != nil {
+				return err
+			}
+		}
+		for _, p := range of.problems {
+			r.Failure(p)
+		}
+	}
+	results.duplicates.report(r)
+	return finish(r)
+}
+
+// mention tells a reporter of the objects of a file that is not validated.
+func (w *workspace) mention(f *workspaceFile, v *validator, results *validationReporter) error {
+	for _, o := range f.objects {
+		if o.crd == nil {
+			if err := results.use(v.uses(o.item)); err != nil {
+				return err
+			}
+		}
+		results.duplicates.add(o.item, o.at)
+	}
+	return nil
+}
+
+// uses returns the CRD that validate uses for an object, or nil if there is none.
+func (v *validator) uses(it *input.Item) *definition {
+	if v.skip.byKind(it) != "" || v.isBuiltin(it) {
+		return nil
+	}
+	d, err := v.definitions.Find(it)
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+// validateFile validates the objects of a file.
+func (w *workspace) validateFile(ctx context.Context, f *workspaceFile, v *validator) (*validatedFile, error) {
+	of := &validatedFile{version: f.version, generation: w.generation}
+	err := w.documents(ctx, w.checks.validating.objects, f.path, func(d *input.Document) error {
+		of.results = append(of.results, v.document(d))
+		return nil
+	}, func(p input.Problem) { of.problems = append(of.problems, p) })
+	return of, err
+}
+
+// documents visits the documents of one file of the input.
+func (w *workspace) documents(ctx context.Context, flags input.Flags, path string, visit func(*input.Document) error,
+	problem func(input.Problem)) error {
+	flags.Skipped, flags.Unchanged = nil, func(other string) bool { return !isBelow(path, other) }
+	return input.Documents(ctx, emptyInput{}, flags, visit, func(p input.Problem) {
+		if p.File == path {
+			problem(p)
+		}
+	})
+}
+
+// lintFiles reports what lint finds in some files.
+func (w *workspace) lintFiles(ctx context.Context, wanted map[string]bool, collect func(report.Finding)) error {
+	k := w.checks
+	r, err := collector(k.linter, k.lint, k.linting.report, lintRules(k.lintRules), collect)
+	if err != nil {
+		return err
+	}
+	var whole map[policyPlace][]analysis.Finding
+	paths := slices.Clone(w.order)
+	for path := range wanted {
+		if w.files[path] == nil {
+			paths = append(paths, path)
+		}
+	}
+	for _, path := range paths {
+		if !wanted[path] {
+			continue
+		}
+		f := w.files[path]
+		if f == nil {
+			f = &workspaceFile{path: path}
+		}
+		if err := w.lintFile(ctx, f); err != nil {
+			return err
+		}
+		if len(f.linted.policies) > 0 && whole == nil {
+			if whole, err = w.lintPolicies(ctx); err != nil {
+				return err
+			}
+		}
+		for _, it := range f.linted.items {
+			r.Saw(it)
+			findings := f.linted.findings[it]
+			if slices.Contains(f.linted.policies, it) {
+				findings = whole[policyPlaceOf(it)]
+			}
+			for _, found := range placed(it, findings) {
+				r.Add(found)
+			}
+		}
+		for _, p := range f.linted.problems {
+			r.Failure(p)
+		}
+	}
+	return finish(r)
+}
+
+// lintFile lints the CRDs of a file, unless nothing has changed.
+func (w *workspace) lintFile(ctx context.Context, f *workspaceFile) error {
+	var earlier []*lint.Names
+	if slices.ContainsFunc(f.objects, func(o workspaceObject) bool { return o.crd != nil }) {
+		for _, d := range w.crds(f) {
+			earlier = append(earlier, d.names())
+		}
+	}
+	if f.linted != nil && f.linted.version == f.version && reflect.DeepEqual(f.linted.earlier, earlier) {
+		return nil
+	}
+	of := &lintedFile{version: f.version, earlier: earlier, findings: map[*input.Item][]analysis.Finding{}}
+	var crds []*input.Item
+	err := w.documents(ctx, w.checks.linting.input, f.path, func(d *input.Document) error {
+		items, problem := d.Items()
+		if problem != nil {
+			of.problems = append(of.problems, *problem)
+		}
+		for _, it := range items {
+			switch p := misspelledProblem(it); {
+			case isDefinition(it):
+				of.items, crds = append(of.items, it), append(crds, it)
+			case lint.IsPolicy(it.TypeMeta()):
+				of.items, of.policies = append(of.items, it), append(of.policies, it)
+			case p != nil:
+				of.problems = append(of.problems, *p)
+			}
+		}
+		return nil
+	}, func(p input.Problem) { of.problems = append(of.problems, p) })
+	if err != nil {
+		return err
+	}
+	found, err := lint.Run(ctx, textsOf(crds), w.checks.linting.release.lintFor(lint.Options{
+		Semantics: w.checks.linter.semantics.Semantics, Rules: cel.Checker{}, Configs: w.checks.lintConfigs, Earlier: earlier,
+	}))
+	if err != nil {
+		return err
+	}
+	for i, it := range crds {
+		of.findings[it] = found[i]
+	}
+	f.linted = of
+	return nil
+}
+
+// policyPlace is where a policy is.
+type policyPlace struct {
+	file string
+	line int
+	base string
+}
+
+func policyPlaceOf(it *input.Item) policyPlace { return policyPlace{it.File, it.Doc.Line(), it.Base} }
+
+// lintPolicies lints all policies of the workspace: what is wrong with one depends on others.
+func (w *workspace) lintPolicies(ctx context.Context) (map[policyPlace][]analysis.Finding, error) {
+	k := w.checks
+	aside, err := collector(k.linter, k.lint, k.linting.report, nil, func(report.Finding) {})
+	if err != nil {
+		return nil, err
+	}
+	in := &lintInput{}
+	if err := k.linter.readLintInput(ctx, k.linting.input, aside, in); err != nil {
+		return nil, err
+	}
+	findings := map[*input.Item][]analysis.Finding{}
+	if err := k.linter.lintPolicies(ctx, in, k.lintConfigs, findings); err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(k.lintRules, func(r lint.Rule) bool { return r.ID == lookup.RuleRelease }) {
+		k.linting.release.checks().addPolicies(ctx, in.policies, findings)
+	}
+	all := map[policyPlace][]analysis.Finding{}
+	for _, it := range in.policies {
+		all[policyPlaceOf(it)] = findings[it]
+	}
+	return all, nil
+}

@@ -1,0 +1,385 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"espalier.dev/analysis/lint"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/schema"
+)
+
+// workspace is a folder that is open in an editor. It knows which objects its files have, and finds
+// in the files what validate and lint find in the folder. A file that is open counts as it is in the
+// editor.
+//
+// A workspace starts no goroutine that outlives a call. Its methods are safe for concurrent use: one
+// runs at a time, and others wait until it ends or its context does.
+type workspace struct {
+	root string
+	// recursive is false if only the files of the folder itself belong to the workspace.
+	recursive bool
+	buffers   *input.Buffers
+	// newChecks reads the configuration.
+	newChecks func(ctx context.Context, w *workspace) (*checks, error)
+
+	// running is held by the method that runs.
+	running chan struct{}
+
+	// marks guards what other goroutines say about files: stale has those that have changed, and
+	// reset is set if everything is to be read again.
+	marks sync.Mutex
+	stale map[string]bool
+	reset bool
+
+	// checks has the configuration. It is nil before the first scan.
+	checks *checks
+	files  map[string]*workspaceFile
+	// order has the files in the order in which commands read them.
+	order []string
+	// known are the CRDs that were read, so that one that has not changed is compiled once.
+	known map[definitionPlace]*workspaceDefinition
+	// definitions are the CRDs of --crd, of the files and of the cluster, and generation counts how
+	// often they have changed.
+	definitions *definitions
+	generation  int
+	// served returns the CRDs of the cluster. It is nil if there is none.
+	served func() ([]*definition, error)
+}
+
+// definitionPlace identifies the text of a CRD in a file.
+type definitionPlace struct {
+	file   string
+	line   int
+	offset int64
+	base   string
+	sum    [32]byte
+}
+
+// workspaceDefinition is a CRD of a workspace.
+type workspaceDefinition struct {
+	*definition
+	// names returns the names that it claims.
+	names func() *lint.Names
+	// round is the last scan that has found it.
+	round int
+}
+
+// workspaceFile is a file of a workspace.
+type workspaceFile struct {
+	path string
+	// objects are its objects, without their texts.
+	objects []workspaceObject
+	// version counts how often it was read.
+	version int
+	// validated and linted are the last results, for files that are open.
+	validated *validatedFile
+	linted    *lintedFile
+}
+
+// workspaceObject is an object of a file.
+type workspaceObject struct {
+	// item has no text.
+	item *input.Item
+	at   objectPlace
+	// crd is the object if it is a CRD, and policy is set if it is an admission policy or the like.
+	crd    *workspaceDefinition
+	policy bool
+}
+
+// newWorkspace returns a workspace. Nothing is read before it is needed.
+func newWorkspace(root string, recursive bool, buffers *input.Buffers,
+	newChecks func(context.Context, *workspace) (*checks, error)) *workspace {
+	return &workspace{root: root, recursive: recursive, buffers: buffers, newChecks: newChecks, running: make(chan struct{}, 1),
+		stale: map[string]bool{}, reset: true}
+}
+
+// contains reports whether a file is one of the workspace, as far as its path tells.
+func (w *workspace) contains(path string) bool {
+	if !w.recursive {
+		return filepath.Dir(path) == w.root
+	}
+	below, err := filepath.Rel(w.root, path)
+	return err == nil && filepath.IsLocal(below)
+}
+
+// changed marks a file or directory as changed, created or deleted.
+func (w *workspace) changed(path string) {
+	w.marks.Lock()
+	defer w.marks.Unlock()
+	w.stale[path] = true
+}
+
+// reload marks the configuration and all files as changed.
+func (w *workspace) reload() {
+	w.marks.Lock()
+	defer w.marks.Unlock()
+	w.reset = true
+}
+
+// lock waits until no other method runs.
+func (w *workspace) lock(ctx context.Context) error {
+	select {
+	case w.running <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *workspace) unlock() { <-w.running }
+
+// refresh reads what has changed. If it fails, it reads the same again the next time.
+func (w *workspace) refresh(ctx context.Context) (err error) {
+	w.marks.Lock()
+	stale, reset := w.stale, w.reset
+	w.stale, w.reset = map[string]bool{}, false
+	w.marks.Unlock()
+	defer func() {
+		if err == nil {
+			return
+		}
+		w.marks.Lock()
+		defer w.marks.Unlock()
+		w.reset = w.reset || reset
+		for path := range stale {
+			w.stale[path] = true
+		}
+	}()
+	for path := range stale {
+		if isWorkspaceSetting(path) {
+			reset = true
+		}
+	}
+	if reset {
+		if w.checks, err = w.newChecks(ctx, w); err != nil {
+			return err
+		}
+		if w.known == nil {
+			w.known = map[definitionPlace]*workspaceDefinition{}
+		}
+		w.files, w.order, w.definitions = map[string]*workspaceFile{}, nil, nil
+		w.generation++
+		if err := w.scan(ctx, nil); err != nil {
+			return err
+		}
+		w.forget()
+		return w.index(ctx)
+	}
+	if len(stale) == 0 {
+		return nil
+	}
+	w.checks.renew()
+	before := w.crds(nil)
+	for path := range stale {
+		if err := w.rescan(ctx, path); err != nil {
+			return err
+		}
+	}
+	if after := w.crds(nil); !slices.Equal(before, after) || slices.ContainsFunc(w.checks.validating.crds.Paths, func(given string) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Keys(stale)), func(path string) bool { return isBelow(path, absolute(given)) })
+	}) {
+		w.generation++
+		w.forget()
+		return w.index(ctx)
+	}
+	return nil
+}
+
+// isWorkspaceSetting reports whether a change of a file can affect the findings about other files
+// than by its objects: configurations, and kustomizations, which decide which files are patches.
+func isWorkspaceSetting(path string) bool {
+	name := filepath.Base(path)
+	return strings.HasPrefix(name, ".espalier") || strings.EqualFold(strings.TrimSuffix(name, filepath.Ext(name)), "kustomization")
+}
+
+// absolute returns the absolute path, or the path itself if there is none.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// rescan reads a file, or the files of a directory, again.
+func (w *workspace) rescan(ctx context.Context, path string) error {
+	var gone []string
+	for file := range w.files {
+		if file == path || strings.HasPrefix(file, path+string(filepath.Separator)) {
+			gone = append(gone, file)
+		}
+	}
+	versions := map[string]int{}
+	for _, file := range gone {
+		versions[file] = w.files[file].version
+		delete(w.files, file)
+	}
+	w.order = slices.DeleteFunc(w.order, func(file string) bool { _, ok := versions[file]; return ok })
+	if err := w.scan(ctx, func(other string) bool { return !isBelow(path, other) && !isBelow(other, path) }); err != nil {
+		return err
+	}
+	for file, version := range versions {
+		if f := w.files[file]; f != nil {
+			f.version = version + 1
+		}
+	}
+	return nil
+}
+
+// scan reads the files of the workspace, except unchanged ones.
+func (w *workspace) scan(ctx context.Context, unchanged func(path string) bool) error {
+	flags := w.checks.validating.objects
+	flags.Skipped, flags.Unchanged = nil, unchanged
+	type found struct {
+		file    string
+		objects []workspaceObject
+	}
+	work := func(d *input.Document) found {
+		items, _ := d.Items() // its problem is reported when the file is checked
+		return found{d.File, w.summarize(items)}
+	}
+	var kept sync.Mutex
+	err := input.Parallel(ctx, nil, flags, work, func(f found) error {
+		kept.Lock()
+		defer kept.Unlock()
+		file := w.files[f.file]
+		if file == nil {
+			file = &workspaceFile{path: f.file}
+			w.files[f.file] = file
+		}
+		for i := range f.objects {
+			if o := &f.objects[i]; o.crd != nil {
+				o.crd = w.remember(o.crd, o.at)
+			}
+		}
+		file.objects = append(file.objects, f.objects...)
+		return nil
+	}, func(input.Problem) {})
+	if err != nil {
+		return err
+	}
+	w.order = w.order[:0]
+	for file := range w.files {
+		w.order = append(w.order, file)
+	}
+	slices.SortFunc(w.order, compareFiles)
+	return nil
+}
+
+// compareFiles compares two files as commands read them: directories and files by name.
+func compareFiles(a, b string) int {
+	separator := string(filepath.Separator)
+	return slices.Compare(strings.Split(a, separator), strings.Split(b, separator))
+}
+
+// summarize returns what a workspace keeps of objects.
+func (w *workspace) summarize(items []*input.Item) (all []workspaceObject) {
+	for _, it := range items {
+		o := workspaceObject{item: it.WithoutText(), at: placeOf(it)}
+		switch {
+		case isDefinition(it):
+			o.crd = newWorkspaceDefinition(it, w.checks.validator.semantics.Semantics)
+		case lint.IsPolicy(it.TypeMeta()):
+			o.policy = true
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+func newWorkspaceDefinition(it *input.Item, sem schema.Semantics) *workspaceDefinition {
+	d := &workspaceDefinition{definition: newIndexEntry(it, sem)}
+	d.names = sync.OnceValue(func() *lint.Names { return lint.NamesOf(d.item().JSON, sem) })
+	return d
+}
+
+// remember returns the CRD that was read before, if it has not changed.
+func (w *workspace) remember(d *workspaceDefinition, at objectPlace) *workspaceDefinition {
+	place := definitionPlace{file: at.file, line: at.line, base: at.base, sum: d.sum, offset: d.offset()}
+	if known := w.known[place]; known != nil && known.semantics == d.semantics {
+		d = known
+	}
+	d.round = w.generation
+	w.known[place] = d
+	return d
+}
+
+// forget drops the CRDs that no file has anymore.
+func (w *workspace) forget() {
+	in := map[*workspaceDefinition]bool{}
+	for _, d := range w.crds(nil) {
+		in[d] = true
+	}
+	for place, d := range w.known {
+		if !in[d] && d.round != w.generation {
+			delete(w.known, place)
+		}
+	}
+}
+
+// crds returns the CRDs of the files before a file, or of all files, in their order.
+func (w *workspace) crds(before *workspaceFile) (all []*workspaceDefinition) {
+	for _, path := range w.order {
+		f := w.files[path]
+		if f == before {
+			break
+		}
+		for _, o := range f.objects {
+			if o.crd != nil {
+				all = append(all, o.crd)
+			}
+		}
+	}
+	return all
+}
+
+// index makes the definitions in which objects are looked up, as validate does.
+func (w *workspace) index(ctx context.Context) error {
+	v, o := w.checks.validator, w.checks.validating
+	given := v.noDefinitions()
+	if len(o.crds.Paths) > 0 {
+		add := func(it *input.Item, sem schema.Semantics) *definition {
+			d := newWorkspaceDefinition(it, sem)
+			w.checks.adding.Lock()
+			defer w.checks.adding.Unlock()
+			return w.remember(d, placeOf(it)).definition
+		}
+		var err error
+		// Problems are reported when the files are checked.
+		if given, err = v.indexDefinitions(ctx, o.crds, add, func(input.Problem) {}); err != nil {
+			return err
+		}
+	}
+	var found []*definition
+	kinds := map[any]bool{}
+	for _, d := range w.crds(nil) {
+		found = append(found, d.definition)
+		kinds[d.kind] = true
+	}
+	served := w.served
+	given.Extend(func() ([]*definition, error) {
+		if served == nil {
+			return found, nil
+		}
+		others, err := served()
+		if err != nil {
+			return nil, err
+		}
+		others = slices.DeleteFunc(slices.Clone(others), func(d *definition) bool { return kinds[d.kind] })
+		return append(slices.Clip(found), others...), nil
+	})
+	w.definitions = given
+	return nil
+}
+
+// offset returns the offset of the document of the CRD in its file.
+func (d *definition) offset() int64 {
+	if d.kept != nil && d.kept.Doc != nil {
+		return d.kept.Doc.Offset()
+	}
+	return d.place.Offset()
+}
