@@ -192,6 +192,9 @@ func Lookup(id string) (Rule, error) {
 	return Rule{}, fmt.Errorf("unknown rule %q", id)
 }
 
+// DeprecatedVersion is the rule for CRDs of a version that Kubernetes has removed.
+const DeprecatedVersion = deprecatedVersion
+
 // ConversionLoss is the rule for fields that conversion without a webhook loses.
 const ConversionLoss = conversionLoss
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,6 +59,7 @@ func (a *app) newChecks(ctx context.Context, w *workspace, given []flagValue) (*
 		}
 	}
 	given = append(given, flagValue{"skip-other-files", "true"}, flagValue{"filename", w.root}, flagValue{"recursive", strconv.FormatBool(w.recursive)})
+	ctx = context.WithoutCancel(ctx) // it is that of one request
 	k := &checks{buffers: w.buffers, ctx: ctx}
 	prepare := func(with func(*app) *cobra.Command) (*app, *cobra.Command, error) {
 		own := &app{program: a.program, stdin: emptyInput{}, stdout: io.Discard, stderr: io.Discard, environ: a.environ,
@@ -124,6 +126,24 @@ type validatedFile struct {
 	version, generation int
 	results             []documentResult
 	problems            []input.Problem
+	// recovered are findings about documents that do not parse, in the parts that do.
+	recovered []report.Finding
+}
+
+// report reports the result.
+func (of *validatedFile) report(to *validationReporter, recovered func(report.Finding)) error {
+	for _, d := range of.results {
+		if err := to.report(d); err != nil {
+			return err
+		}
+	}
+	for _, p := range of.problems {
+		to.r.Failure(p)
+	}
+	for _, f := range of.recovered {
+		recovered(f)
+	}
+	return nil
 }
 
 // lintedFile is the result of linting a file. Its policies are linted anew each time.
@@ -136,9 +156,16 @@ type lintedFile struct {
 	problems []input.Problem
 }
 
-// findings returns what validate and lint report about files, those of a file in the order of their
-// positions. Other files of the workspace matter as they do for these commands.
-func (w *workspace) findings(ctx context.Context, paths []string) (map[string][]report.Finding, error) {
+// fileFindings are the findings about a file.
+type fileFindings struct {
+	// reported is what validate and lint report, recovered what validate would report of documents
+	// that do not parse without the lines that keep them from it.
+	reported, recovered []report.Finding
+}
+
+// findings returns what validate and lint report about files. Other files of the workspace matter as
+// they do for these commands.
+func (w *workspace) findings(ctx context.Context, paths []string) (map[string]*fileFindings, error) {
 	if err := w.lock(ctx); err != nil {
 		return nil, err
 	}
@@ -155,20 +182,25 @@ func (w *workspace) findings(ctx context.Context, paths []string) (map[string][]
 			f.validated, f.linted = nil, nil
 		}
 	}
-	all := map[string][]report.Finding{}
+	all := map[string]*fileFindings{}
+	for _, path := range paths {
+		all[path] = &fileFindings{}
+	}
 	collect := func(f report.Finding) {
-		if wanted[f.File] && !slices.ContainsFunc(all[f.File], func(other report.Finding) bool { return sameFinding(&f, &other) }) {
-			all[f.File] = append(all[f.File], f)
+		of := all[f.File]
+		if of != nil && !slices.ContainsFunc(of.reported, func(other report.Finding) bool { return sameFinding(&f, &other) }) {
+			of.reported = append(of.reported, f)
 		}
 	}
-	if err := w.validateFiles(ctx, wanted, collect); err != nil {
+	recovered := func(f report.Finding) { all[f.File].recovered = append(all[f.File].recovered, f) }
+	if err := w.validateFiles(ctx, wanted, collect, recovered); err != nil {
 		return nil, err
 	}
 	if err := w.lintFiles(ctx, wanted, collect); err != nil {
 		return nil, err
 	}
-	for _, found := range all {
-		report.Sort(found)
+	for _, of := range all {
+		report.Sort(of.reported)
 	}
 	return all, nil
 }
@@ -195,7 +227,7 @@ func finish(r *report.Reporter) error {
 }
 
 // validateFiles reports what validate finds in some files.
-func (w *workspace) validateFiles(ctx context.Context, wanted map[string]bool, collect func(report.Finding)) error {
+func (w *workspace) validateFiles(ctx context.Context, wanted map[string]bool, collect, recovered func(report.Finding)) error {
 	k := w.checks
 	r, err := collector(k.validator, k.validate, k.validating.report, validationRules(), collect)
 	if err != nil {
@@ -219,13 +251,8 @@ func (w *workspace) validateFiles(ctx context.Context, wanted map[string]bool, c
 				return err
 			}
 		}
-		for _, d := range f.validated.results {
-			if err := results.report(d); err != nil {
-				return err
-			}
-		}
-		for _, p := range f.validated.problems {
-			r.Failure(p)
+		if err := f.validated.report(results, recovered); err != nil {
+			return err
 		}
 	}
 	// A file in which nothing could be read is not among those of the workspace.
@@ -237,13 +264,8 @@ func (w *workspace) validateFiles(ctx context.Context, wanted map[string]bool, c
 		if err != nil {
 			return err
 		}
-		for _, d := range of.results {
-			if err := results.report(d); err != nil {
-				return err
-			}
-		}
-		for _, p := range of.problems {
-			r.Failure(p)
+		if err := of.report(results, recovered); err != nil {
+			return err
 		}
 	}
 	results.duplicates.report(r)
@@ -279,10 +301,14 @@ func (v *validator) uses(it *input.Item) *definition {
 func (w *workspace) validateFile(ctx context.Context, f *workspaceFile, v *validator) (*validatedFile, error) {
 	of := &validatedFile{version: f.version, generation: w.generation}
 	err := w.documents(ctx, w.checks.validating.objects, f.path, func(d *input.Document) error {
-		of.results = append(of.results, v.document(d))
+		result := v.document(d)
+		of.results = append(of.results, result)
+		if result.problem != nil && len(result.objects) == 0 {
+			of.recovered = append(of.recovered, v.recover(d)...)
+		}
 		return nil
 	}, func(p input.Problem) { of.problems = append(of.problems, p) })
-	return of, err
+	return of, cmp.Or(err, ctx.Err())
 }
 
 // documents visits the documents of one file of the input.

@@ -86,7 +86,7 @@ func compareFindings(t *testing.T, w *workspace, want map[string][]string, files
 			t.Fatal(err)
 		}
 		for _, file := range batch {
-			have := asText(got[file])
+			have := asText(got[file].reported)
 			total += len(have)
 			if !slices.Equal(have, want[file]) {
 				if different++; different < 5 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"espalier.dev/analysis/lint"
 	"espalier.dev/cmd/espalier/internal/input"
@@ -29,12 +30,15 @@ type workspace struct {
 
 	// running is held by the method that runs.
 	running chan struct{}
+	// viewed is what requests see. It is nil before the first scan.
+	viewed atomic.Pointer[workspaceView]
 
-	// marks guards what other goroutines say about files: stale has those that have changed, and
-	// reset is set if everything is to be read again.
+	// marks guards what other goroutines say about files: stale has those that have changed, reset is
+	// set if everything is to be read again, and seen has the files that look has found.
 	marks sync.Mutex
 	stale map[string]bool
 	reset bool
+	seen  map[string]fileState
 
 	// checks has the configuration. It is nil before the first scan.
 	checks *checks
@@ -141,6 +145,9 @@ func (w *workspace) refresh(ctx context.Context) (err error) {
 	w.marks.Unlock()
 	defer func() {
 		if err == nil {
+			if reset || len(stale) > 0 {
+				w.publish()
+			}
 			return
 		}
 		w.marks.Lock()
@@ -188,6 +195,15 @@ func (w *workspace) refresh(ctx context.Context) (err error) {
 		return w.index(ctx)
 	}
 	return nil
+}
+
+// publish lets requests see what was read.
+func (w *workspace) publish() {
+	view := &workspaceView{definitions: w.definitions, semantics: w.checks.validator.semantics.Semantics}
+	for _, path := range w.order {
+		view.files = append(view.files, w.files[path])
+	}
+	w.viewed.Store(view)
 }
 
 // isWorkspaceSetting reports whether a change of a file can affect the findings about other files

@@ -165,6 +165,7 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 	root.AddCommand(
 		newMigrateCommand(a),
 		newTimelineCommand(a),
+		newLSPCommand(a),
 		newVersionCommand(a),
 		newManCommand(a),
 	)

@@ -497,3 +497,14 @@ func (it *Item) WithoutText() *Item {
 
 // Offset returns the offset of the document of the object in its file.
 func (p Place) Offset() int64 { return p.offset }
+
+// WithSource returns a document with another text in the same place.
+func (d *Document) WithSource(src []byte) (*Document, error) {
+	changed, err := yamlx.NewBytesReader(src, yamlx.Options{Line: d.Line(), MaxDocument: d.maxDocument}).Next()
+	if err != nil {
+		return nil, err
+	}
+	other := *d
+	other.Document = changed
+	return &other, nil
+}

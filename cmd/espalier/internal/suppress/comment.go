@@ -11,8 +11,8 @@ import (
 	"espalier.dev/internal/yamlx"
 )
 
-// marker starts the text of a comment that suppresses findings.
-const marker = "espalier:ignore"
+// Marker starts the text of a comment that suppresses findings.
+const Marker = "espalier:ignore"
 
 // comment is a comment that suppresses findings.
 type comment struct {
@@ -30,17 +30,17 @@ type comment struct {
 }
 
 // comments returns the comments of a document that suppress findings. A document without the
-// marker costs one search.
+// Marker costs one search.
 func comments(doc *yamlx.Document, file string, rules func() config.Rules) (all []*comment) {
 	src := doc.Source()
-	if !bytes.Contains(src, []byte(marker)) || doc.IsJSON() {
+	if !bytes.Contains(src, []byte(Marker)) || doc.IsJSON() {
 		return nil
 	}
 	nodes := flatten(nil, doc.Nodes())
 	known := rules()
 	var below lines
 	for offset := 0; ; {
-		i := bytes.Index(src[offset:], []byte(marker))
+		i := bytes.Index(src[offset:], []byte(Marker))
 		if i < 0 {
 			return all
 		}
@@ -57,7 +57,7 @@ func comments(doc *yamlx.Document, file string, rules func() config.Rules) (all 
 		c := &comment{file: file, at: yamlx.Position{Line: line, Column: column, EndLine: line,
 			EndColumn: end, Offset: start, EndOffset: offset}, first: line, last: line}
 		c.source = input.ExcerptAt(doc, c.at)
-		c.parse(string(src[i+len(marker):offset]), known)
+		c.parse(string(src[i+len(Marker):offset]), known)
 		if alone {
 			c.first, c.last = below.of(doc, nodes, next)
 		}
@@ -124,10 +124,10 @@ func lastOffset(n *yamlx.Node) int {
 	return last
 }
 
-// parse parses the text after the marker: rules, --, and the reason.
+// parse parses the text after the Marker: rules, --, and the reason.
 func (c *comment) parse(text string, known config.Rules) {
 	if text != "" && strings.TrimLeft(text, " \t\r") == text {
-		c.problems = append(c.problems, fmt.Sprintf("unknown comment %s%s: did you mean %s?", marker, strings.Fields(text)[0], marker))
+		c.problems = append(c.problems, fmt.Sprintf("unknown comment %s%s: did you mean %s?", Marker, strings.Fields(text)[0], Marker))
 		return
 	}
 	rules, reason, _ := strings.Cut(text, "--")
@@ -135,9 +135,9 @@ func (c *comment) parse(text string, known config.Rules) {
 		rule = strings.TrimSpace(rule)
 		switch message, ok := known.Known(rule); {
 		case rule == "" || rule == config.All:
-			c.problems = append(c.problems, "the comment names no rule: write # "+marker+" RULE -- reason")
+			c.problems = append(c.problems, "the comment names no rule: write # "+Marker+" RULE -- reason")
 		case strings.ContainsAny(rule, " \t"):
-			c.problems = append(c.problems, "the rules and the reason are not separated: write # "+marker+" RULE -- reason")
+			c.problems = append(c.problems, "the rules and the reason are not separated: write # "+Marker+" RULE -- reason")
 		case !ok:
 			c.problems = append(c.problems, message)
 		default:
@@ -146,7 +146,7 @@ func (c *comment) parse(text string, known config.Rules) {
 	}
 	c.used = make([]bool, len(c.rules))
 	if strings.TrimSpace(reason) == "" && len(c.problems) == 0 {
-		c.problems = append(c.problems, "the comment gives no reason: write # "+marker+" RULE -- reason")
+		c.problems = append(c.problems, "the comment gives no reason: write # "+Marker+" RULE -- reason")
 	}
 }
 

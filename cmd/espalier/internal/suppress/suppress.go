@@ -35,7 +35,7 @@ func Rules() []analysis.Rule {
 			Help: "Update it with --write-baseline."},
 		{ID: RuleInvalid, Severity: analysis.Warning,
 			Summary: "A comment that suppresses findings is malformed, names an unknown rule or gives no reason.", Help: "Write # " +
-				marker + " RULE[,RULE] -- reason."},
+				Marker + " RULE[,RULE] -- reason."},
 	}
 }
 

@@ -1,0 +1,320 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"espalier.dev/cmd/espalier/internal/config"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/lsp"
+	"espalier.dev/cmd/espalier/internal/report"
+)
+
+// lspSession is a session of the language server: the workspaces of one client.
+type lspSession struct {
+	a      *app
+	client *lsp.Client
+	flags  []flagValue
+	// ctx ends with the session.
+	ctx     context.Context
+	cancel  context.CancelFunc
+	buffers *input.Buffers
+	builtin *builtinVersions
+
+	mu sync.Mutex
+	// folders are those that are open in the editor, and loose the directories of other open files.
+	folders []*workspace
+	loose   map[string]*workspace
+	// last has the findings about each document that were published last.
+	last map[lsp.URI]*diagnosed
+	// told is the last error of a workspace that the client was told, by folder.
+	told map[string]string
+	// looked is when the files were last compared with those in the file system, for clients that do
+	// not watch files.
+	looked time.Time
+}
+
+// diagnosed are the findings about a version of a document.
+type diagnosed struct {
+	text     *lsp.Text
+	findings []report.Finding
+}
+
+// lookInterval is how often the file system is searched for changes if the client does not watch it.
+const lookInterval = 2 * time.Second
+
+func (a *app) newLSPSession(ctx context.Context, client *lsp.Client, flags []flagValue) *lspSession {
+	s := &lspSession{a: a, client: client, flags: flags, buffers: &input.Buffers{}, builtin: newBuiltinVersions(),
+		loose: map[string]*workspace{}, last: map[lsp.URI]*diagnosed{}, told: map[string]string{}}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	return s
+}
+
+// Initialize opens the folders of the client.
+func (s *lspSession) Initialize(_ context.Context, params *lsp.InitializeParams) (*lsp.Features, error) {
+	for _, f := range params.Folders() {
+		s.addFolder(f.URI)
+	}
+	return &lsp.Features{
+		Name: "espalier", Version: buildVersion().version,
+		CompletionTriggers: []string{":", " ", "-", ".", "\"", "/"},
+		CodeActionKinds:    []lsp.CodeActionKind{lsp.QuickFix},
+		Watch:              []string{"**/*.{yaml,yml,json}", "**/.espalier*"},
+	}, nil
+}
+
+// Initialized reads the folders before the first document needs it.
+func (s *lspSession) Initialized(ctx context.Context) {
+	for _, w := range s.workspaces() {
+		if w.lock(ctx) != nil {
+			return
+		}
+		s.tell(w, w.refresh(ctx))
+		w.unlock()
+	}
+}
+
+func (s *lspSession) addFolder(uri lsp.URI) {
+	path, ok := uri.Path()
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.ContainsFunc(s.folders, func(w *workspace) bool { return w.root == path }) {
+		s.folders = append(s.folders, s.newWorkspace(path, true))
+	}
+}
+
+func (s *lspSession) newWorkspace(root string, recursive bool) *workspace {
+	return newWorkspace(filepath.Clean(root), recursive, s.buffers, func(ctx context.Context, w *workspace) (*checks, error) {
+		return s.a.newChecks(ctx, w, s.flags)
+	})
+}
+
+// workspaces returns all workspaces.
+func (s *lspSession) workspaces() []*workspace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.Clone(s.folders)
+	for _, w := range s.loose {
+		all = append(all, w)
+	}
+	return all
+}
+
+// of returns the workspace of a file: the closest folder that contains it, or its directory.
+func (s *lspSession) of(path string) *workspace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found *workspace
+	for _, w := range s.folders {
+		if w.contains(path) && (found == nil || len(w.root) > len(found.root)) {
+			found = w
+		}
+	}
+	if found != nil {
+		return found
+	}
+	dir := filepath.Dir(path)
+	if s.loose[dir] == nil {
+		s.loose[dir] = s.newWorkspace(dir, false)
+	}
+	return s.loose[dir]
+}
+
+// Changed remembers what has changed.
+func (s *lspSession) Changed(_ *lsp.Documents, change lsp.Change) {
+	for _, text := range []*lsp.Text{change.Opened, change.Edited} {
+		if text == nil {
+			continue
+		}
+		if path, ok := text.URI().Path(); ok {
+			s.buffers.Set(path, text.Bytes())
+			s.changed(path)
+		}
+	}
+	if change.Closed != "" {
+		s.mu.Lock()
+		delete(s.last, change.Closed)
+		s.mu.Unlock()
+		if path, ok := change.Closed.Path(); ok {
+			s.buffers.Remove(path)
+			s.changed(path)
+		}
+	}
+	if change.Saved != nil {
+		if path, ok := change.Saved.URI().Path(); ok {
+			s.changed(path)
+		}
+	}
+	for _, e := range change.Files {
+		if path, ok := e.URI.Path(); ok {
+			s.changed(path)
+		}
+	}
+	for _, f := range change.RemovedFolders {
+		if path, ok := f.URI.Path(); ok {
+			s.mu.Lock()
+			s.folders = slices.DeleteFunc(s.folders, func(w *workspace) bool { return w.root == filepath.Clean(path) })
+			s.mu.Unlock()
+		}
+	}
+	for _, f := range change.AddedFolders {
+		s.addFolder(f.URI)
+	}
+}
+
+// changed marks a file as changed in all workspaces that may read it: configurations can name CRDs
+// anywhere.
+func (s *lspSession) changed(path string) {
+	s.of(path)
+	for _, w := range s.workspaces() {
+		w.changed(path)
+	}
+}
+
+// look marks the files that have changed in the file system, if the client does not tell.
+func (s *lspSession) look(ctx context.Context) error {
+	if s.client.Capabilities().Workspace.DidChangeWatchedFiles.DynamicRegistration {
+		return nil
+	}
+	s.mu.Lock()
+	due := time.Since(s.looked) >= lookInterval
+	if due {
+		s.looked = time.Now()
+	}
+	s.mu.Unlock()
+	if !due {
+		return nil
+	}
+	for _, w := range s.workspaces() {
+		if err := w.look(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fileState is what tells that a file has changed.
+type fileState struct {
+	size int64
+	time time.Time
+}
+
+// look compares the files of the workspace with those that it saw last, and marks those that have
+// changed.
+func (w *workspace) look(ctx context.Context) error {
+	seen := map[string]fileState{}
+	err := filepath.WalkDir(w.root, func(path string, entry fs.DirEntry, err error) error {
+		name := filepath.Base(path)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return nil // it is reported when it is read
+		case entry.IsDir():
+			if path != w.root && (!w.recursive || strings.HasPrefix(name, ".")) {
+				return fs.SkipDir
+			}
+			return nil
+		case !isWorkspaceSetting(path) && !slices.Contains([]string{".json", ".yaml", ".yml"}, strings.ToLower(filepath.Ext(name))):
+			return nil
+		}
+		if info, err := entry.Info(); err == nil {
+			seen[path] = fileState{info.Size(), info.ModTime()}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	w.marks.Lock()
+	defer w.marks.Unlock()
+	if w.seen != nil {
+		for path, state := range seen {
+			if before, ok := w.seen[path]; !ok || before != state {
+				w.stale[path] = true
+			}
+		}
+		for path := range w.seen {
+			if _, ok := seen[path]; !ok {
+				w.stale[path] = true
+			}
+		}
+	}
+	w.seen = seen
+	return nil
+}
+
+// Diagnose publishes what validate and lint find in the open documents.
+func (s *lspSession) Diagnose(ctx context.Context, docs *lsp.Documents, publish func(lsp.URI, []lsp.Diagnostic)) error {
+	if err := s.look(ctx); err != nil {
+		return err
+	}
+	byWorkspace := map[*workspace]map[string]*lsp.Text{}
+	for _, text := range docs.All() {
+		path, ok := text.URI().Path()
+		if !ok {
+			continue
+		}
+		w := s.of(path)
+		if byWorkspace[w] == nil {
+			byWorkspace[w] = map[string]*lsp.Text{}
+		}
+		byWorkspace[w][path] = text
+	}
+	for w, texts := range byWorkspace {
+		paths := make([]string, 0, len(texts))
+		for path := range texts {
+			paths = append(paths, path)
+		}
+		slices.Sort(paths)
+		found, err := w.findings(ctx, paths)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.tell(w, err)
+		if err != nil {
+			continue
+		}
+		places := &placer{client: s.client, docs: docs, texts: map[string]*lsp.Text{}}
+		for _, path := range paths {
+			text := texts[path]
+			s.mu.Lock()
+			s.last[text.URI()] = &diagnosed{text, found[path].reported}
+			s.mu.Unlock()
+			publish(text.URI(), places.diagnostics(text, found[path]))
+		}
+	}
+	return nil
+}
+
+// tell tells the client why a workspace cannot be checked, once.
+func (s *lspSession) tell(w *workspace, err error) {
+	message := ""
+	if err != nil && !errors.Is(err, context.Canceled) {
+		message = err.Error()
+	}
+	s.mu.Lock()
+	before := s.told[w.root]
+	s.told[w.root] = message
+	s.mu.Unlock()
+	if message == "" || message == before {
+		return
+	}
+	if bad := (*config.Error)(nil); errors.As(err, &bad) {
+		message = bad.Error()
+	}
+	s.client.ShowMessage(lsp.MessageError, fmt.Sprintf("espalier cannot check %s: %s", w.root, message))
+}
+
+// Close ends the session.
+func (s *lspSession) Close() { s.cancel() }
