@@ -117,11 +117,10 @@ func TestLSPDiagnostics(t *testing.T) {
 	c := startLSP(t, root)
 	object, definition := lsp.FileURI(filepath.Join(root, "objects/first.yaml")), lsp.FileURI(filepath.Join(root, "crd/widget.yaml"))
 	c.Open(object, widget)
-	c.AwaitDiagnostics(object, func(p *lsp.PublishDiagnosticsParams) bool { return len(p.Diagnostics) == 0 })
 
 	c.Change(object, 2, whole(strings.Replace(widget, "size: 3", "size: 0\n  colour: red", 1)))
 	got := c.AwaitDiagnostics(object, func(p *lsp.PublishDiagnosticsParams) bool { return len(p.Diagnostics) == 2 })
-	if rules(got) != "minimum unknown-field" {
+	if rules(got) != "validation/minimum unknown-field" {
 		t.Fatalf("got %+v", got.Diagnostics)
 	}
 	bad, pruned := got.Diagnostics[0], got.Diagnostics[1]
@@ -141,13 +140,13 @@ func TestLSPDiagnostics(t *testing.T) {
 	c.Change(definition, 2, whole(strings.Replace(widgetCRD, "minimum: 1", "minimum: 0", 1)))
 	c.AwaitDiagnostics(object, func(p *lsp.PublishDiagnosticsParams) bool { return rules(p) == "unknown-field" })
 	c.Change(definition, 3, whole(strings.Replace(widgetCRD, "type: integer, minimum: 1", "type: string", 1)))
-	c.AwaitDiagnostics(object, func(p *lsp.PublishDiagnosticsParams) bool { return strings.HasPrefix(rules(p), "type") })
+	c.AwaitDiagnostics(object, func(p *lsp.PublishDiagnosticsParams) bool { return strings.HasPrefix(rules(p), "validation/type") })
 	// A CRD that becomes invalid is reported itself.
 	c.Change(definition, 4, whole(strings.Replace(widgetCRD, "type: integer", "type: integre", 1)))
 	c.AwaitDiagnostics(definition, func(p *lsp.PublishDiagnosticsParams) bool { return len(p.Diagnostics) > 0 })
 	// When it is closed, what is on disk counts.
 	c.CloseDocument(definition)
-	c.AwaitDiagnostics(object, func(p *lsp.PublishDiagnosticsParams) bool { return rules(p) == "minimum unknown-field" })
+	c.AwaitDiagnostics(object, func(p *lsp.PublishDiagnosticsParams) bool { return rules(p) == "validation/minimum unknown-field" })
 
 	// A file that another program creates is found.
 	if err := os.WriteFile(filepath.Join(root, ".espalier.yaml"), []byte("validate: {fieldValidation: strict}\n"), 0o600); err != nil {
@@ -188,4 +187,79 @@ func TestLSPActions(t *testing.T) {
 		}
 		t.Fatalf("no suppression in %+v", actions)
 	}
+}
+
+// TestLSPAssist asks for completion, documentation, definitions and code lenses, and repairs a line.
+func TestLSPAssist(t *testing.T) {
+	t.Parallel()
+	root := folder(t, map[string]string{"crd.yaml": widgetCRD, "first.yaml": widget})
+	c := startLSP(t, root)
+	uri, definition := lsp.FileURI(filepath.Join(root, "first.yaml")), lsp.FileURI(filepath.Join(root, "crd.yaml"))
+	text := widget + "  col: \n  color: blue\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\nda\n"
+	c.Open(uri, text)
+	c.Open(definition, widgetCRD)
+	at := func(uri lsp.URI, line, character int) lsp.TextDocumentPositionParams {
+		return lsp.TextDocumentPositionParams{TextDocument: lsp.TextDocumentIdentifier{URI: uri}, Position: lsp.Position{Line: line, Character: character}}
+	}
+	labels := func(line, character int) string {
+		var list lsp.CompletionList
+		c.Call("textDocument/completion", lsp.CompletionParams{TextDocumentPositionParams: at(uri, line, character)}, &list)
+		var all []string
+		for _, item := range list.Items {
+			all = append(all, item.Label)
+		}
+		return strings.Join(all, " ")
+	}
+	if got := labels(6, 9); !strings.Contains(got, "red") || !strings.Contains(got, "green") {
+		t.Errorf("values of color: %q", got)
+	}
+	if got := labels(11, 2); !strings.Contains(got, "data") || !strings.Contains(got, "binaryData") {
+		t.Errorf("fields of a ConfigMap in the second document: %q", got)
+	}
+	var hover lsp.Hover
+	c.Call("textDocument/hover", at(uri, 4, 3), &hover)
+	if !strings.Contains(hover.Contents.Value, "millimetres") {
+		t.Errorf("hover is %q", hover.Contents.Value)
+	}
+	var found []lsp.Location
+	c.Call("textDocument/definition", at(uri, 4, 3), &found)
+	if len(found) != 1 || found[0].URI != definition || found[0].Range.Start.Line != 20 {
+		t.Errorf("the definition of size is %+v", found)
+	}
+	found = nil
+	c.Call("textDocument/references", lsp.ReferenceParams{TextDocumentPositionParams: at(definition, 20, 15)}, &found)
+	if len(found) != 1 || found[0].URI != uri || found[0].Range.Start.Line != 4 {
+		t.Errorf("the objects with size are %+v", found)
+	}
+	var lenses []lsp.CodeLens
+	c.Call("textDocument/codeLens", lsp.CodeLensParams{TextDocument: lsp.TextDocumentIdentifier{URI: definition}}, &lenses)
+	if len(lenses) != 1 || !strings.HasPrefix(lenses[0].Command.Title, "1 object in the workspace") {
+		t.Errorf("got lenses %+v", lenses)
+	}
+	// The last line of the second document does not parse. Nothing else is hidden by that.
+	c.AwaitDiagnostics(uri, func(p *lsp.PublishDiagnosticsParams) bool {
+		return strings.Contains(rules(p), "syntax") && strings.Contains(rules(p), "validation/enum") && strings.Contains(rules(p), "unknown-field")
+	})
+	c.Change(uri, 2, whole(strings.Replace(widget, "size: 3", "size: 0\n  half typed\n  colour: red", 1)))
+	c.AwaitDiagnostics(uri, func(p *lsp.PublishDiagnosticsParams) bool { return rules(p) == "syntax validation/minimum unknown-field" })
+
+	// A required field and a misspelled one are fixed.
+	c.Change(uri, 3, whole(strings.Replace(widget, "size: 3", "colour: red", 1)))
+	got := c.AwaitDiagnostics(uri, func(p *lsp.PublishDiagnosticsParams) bool {
+		return strings.Contains(rules(p), "validation/required") && len(p.Diagnostics) == 2
+	})
+	var titles []string
+	for _, d := range got.Diagnostics {
+		var actions []lsp.CodeAction
+		c.Call("textDocument/codeAction", lsp.CodeActionParams{TextDocument: lsp.TextDocumentIdentifier{URI: uri}, Range: d.Range}, &actions)
+		for _, a := range actions {
+			titles = append(titles, a.Title)
+		}
+	}
+	for _, want := range []string{"Add size", "color", "Remove", "Suppress"} {
+		if !strings.Contains(strings.Join(titles, "; "), want) {
+			t.Errorf("no action with %q in %q", want, titles)
+		}
+	}
+	c.Shutdown()
 }
