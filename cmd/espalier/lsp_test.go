@@ -140,7 +140,7 @@ func TestLSPDiagnostics(t *testing.T) {
 	c.Change(definition, 2, whole(strings.Replace(widgetCRD, "minimum: 1", "minimum: 0", 1)))
 	c.AwaitDiagnostics(object, func(p *lsp.PublishDiagnosticsParams) bool { return rules(p) == "unknown-field" })
 	c.Change(definition, 3, whole(strings.Replace(widgetCRD, "type: integer, minimum: 1", "type: string", 1)))
-	c.AwaitDiagnostics(object, func(p *lsp.PublishDiagnosticsParams) bool { return strings.HasPrefix(rules(p), "validation/type") })
+	c.AwaitDiagnostics(object, func(p *lsp.PublishDiagnosticsParams) bool { return strings.HasPrefix(rules(p), "decode") })
 	// A CRD that becomes invalid is reported itself.
 	c.Change(definition, 4, whole(strings.Replace(widgetCRD, "type: integer", "type: integre", 1)))
 	c.AwaitDiagnostics(definition, func(p *lsp.PublishDiagnosticsParams) bool { return len(p.Diagnostics) > 0 })
