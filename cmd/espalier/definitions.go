@@ -58,6 +58,8 @@ type definition struct {
 	// checker includes CEL rules. pruner omits them, because they are expensive to
 	// compile.
 	checker, pruner func() (*object.Checker, error)
+	// shape is a checksum of what decides about objects, to compare CRDs.
+	shape func() [sha256.Size]byte
 	// admitted is the Definition for admission policies.
 	admitted func() (*crd.Definition, error)
 }
@@ -181,7 +183,7 @@ func newIndexEntry(it *input.Item, sem schema.Semantics) *definition {
 
 func newDefinition(it *input.Item, sem schema.Semantics) *definition {
 	d := &definition{file: it.File, sum: it.Sum(), kept: it, semantics: sem, kind: lookup.Defined(it.JSON)}
-	d.base = sync.OnceValues(d.newBase)
+	d.base, d.shape = sync.OnceValues(d.newBase), sync.OnceValue(d.newShape)
 	checker := func(o crd.Options) func() (*object.Checker, error) {
 		return sync.OnceValues(func() (*object.Checker, error) {
 			base, err := d.base()

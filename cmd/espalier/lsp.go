@@ -59,7 +59,7 @@ Exit codes: 0 after shutdown and exit, 1 if the client ends without them, 2 usag
 	c.Flags().Bool("stdio", true, "use standard input and output; the default, for editors that pass it")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "log messages of the protocol to standard error")
 	groupFlags(c.Flags(), generalFlags, "listen", "stdio", "verbose")
-	for _, of := range []*cobra.Command{newValidateCommand(a), newLintCommand(a)} {
+	for _, of := range []*cobra.Command{newValidateCommand(a, new(validateOptions)), newLintCommand(a, new(lintOptions))} {
 		for _, name := range lspFlags() {
 			if flag := of.Flags().Lookup(name); flag != nil && c.Flags().Lookup(name) == nil {
 				c.Flags().AddFlag(flag)

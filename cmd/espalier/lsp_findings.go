@@ -79,10 +79,10 @@ func (a *app) newChecks(ctx context.Context, w *workspace, given []flagValue) (*
 		return own, c, own.configure(c)
 	}
 	var err error
-	if k.validator, k.validate, err = prepare(func(own *app) *cobra.Command { return validateCommand(own, &k.validating) }); err != nil {
+	if k.validator, k.validate, err = prepare(func(own *app) *cobra.Command { return newValidateCommand(own, &k.validating) }); err != nil {
 		return nil, err
 	}
-	if k.linter, k.lint, err = prepare(func(own *app) *cobra.Command { return lintCommand(own, &k.linting) }); err != nil {
+	if k.linter, k.lint, err = prepare(func(own *app) *cobra.Command { return newLintCommand(own, &k.linting) }); err != nil {
 		return nil, err
 	}
 	o := &k.validating

@@ -61,8 +61,8 @@ func asText(findings []report.Finding) (all []string) {
 	return slices.Compact(all)
 }
 
-// TestWorkspaceCorpus compares what a workspace finds in the files of the corpus with what the
-// commands report.
+// TestWorkspaceCorpus compares what a workspace finds in every fifth file of the corpus with what the
+// commands report. All files are part of the workspace.
 func TestWorkspaceCorpus(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the corpus takes a while")
@@ -73,7 +73,13 @@ func TestWorkspaceCorpus(t *testing.T) {
 	if err := w.refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	compareFindings(t, w, want, w.order)
+	var open []string
+	for i, file := range w.order {
+		if i%5 == 0 {
+			open = append(open, file)
+		}
+	}
+	compareFindings(t, w, want, open)
 }
 
 // compareFindings compares what a workspace finds in files with what is wanted.

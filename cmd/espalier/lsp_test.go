@@ -241,7 +241,9 @@ func TestLSPAssist(t *testing.T) {
 		return strings.Contains(rules(p), "syntax") && strings.Contains(rules(p), "validation/enum") && strings.Contains(rules(p), "unknown-field")
 	})
 	c.Change(uri, 2, whole(strings.Replace(widget, "size: 3", "size: 0\n  half typed\n  colour: red", 1)))
-	c.AwaitDiagnostics(uri, func(p *lsp.PublishDiagnosticsParams) bool { return rules(p) == "syntax validation/minimum unknown-field" })
+	c.AwaitDiagnostics(uri, func(p *lsp.PublishDiagnosticsParams) bool {
+		return rules(p) == "syntax validation/minimum unknown-field"
+	})
 
 	// A required field and a misspelled one are fixed.
 	c.Change(uri, 3, whole(strings.Replace(widget, "size: 3", "colour: red", 1)))

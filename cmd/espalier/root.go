@@ -141,7 +141,7 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	configured := []*cobra.Command{
-		newLintCommand(a),
+		newLintCommand(a, new(lintOptions)),
 		newFixCommand(a),
 		newDiffCommand(a),
 		newReviewCommand(a),
@@ -149,7 +149,7 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 		newAuditCommand(a),
 		newWhyCommand(a),
 		newPruneCommand(a),
-		newValidateCommand(a),
+		newValidateCommand(a, new(validateOptions)),
 		newExplainCommand(a),
 		newTestCommand(a),
 		newRecordCommand(a),

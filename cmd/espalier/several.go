@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -28,9 +28,8 @@ func (ds *definitions) reportOthers(r *report.Reporter, used *definition) {
 	if len(ds.Of(used.kind)) > 0 {
 		which = "each object uses the first CRD of --crd that serves its version"
 	}
-	shape := used.shape()
 	for _, d := range others {
-		if bytes.Equal(d.shape(), shape) {
+		if d.shape() == used.shape() {
 			continue
 		}
 		it := d.item()
@@ -42,28 +41,28 @@ func (ds *definitions) reportOthers(r *report.Reporter, used *definition) {
 	}
 }
 
-// shape returns what decides about objects of the CRD, or nil if it cannot be read: its
-// specification without descriptions and conversion.
-func (d *definition) shape() []byte {
+// newShape returns a checksum of what decides about objects of the CRD, or zero if it cannot be
+// read: its specification without descriptions and conversion.
+func (d *definition) newShape() (sum [sha256.Size]byte) {
 	hub, err := d.hub()
 	if err != nil {
-		return nil
+		return sum
 	}
 	hub.Spec.Conversion = nil
 	text, err := json.Marshal(hub.Spec)
 	if err != nil {
-		return nil
+		return sum
 	}
 	spec, err := jsonx.Parse(text)
 	if err != nil {
-		return nil
+		return sum
 	}
 	dropDescriptions(spec)
 	shape, err := jsonx.Append(nil, spec)
 	if err != nil {
-		return nil
+		return sum
 	}
-	return shape
+	return sha256.Sum256(shape)
 }
 
 // dropDescriptions removes the descriptions of schemas. The value of a property with this name is

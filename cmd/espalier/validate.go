@@ -19,24 +19,8 @@ import (
 	"espalier.dev/kinds/releases"
 )
 
-// validateOptions are the flags of validate.
-type validateOptions struct {
-	crds, objects, old input.Flags
-	base               string
-	report             reportFlags
-	fieldValidation    string
-	skip               skipFlags
-	release            releaseFlag
-	checkCRDs          bool
-	source             sourceFlags
-	oldFromCluster     bool
-	policies           policyFlags
-}
-
-func newValidateCommand(a *app) *cobra.Command { return validateCommand(a, new(validateOptions)) }
-
-// validateCommand returns the command validate, whose flags set options.
-func validateCommand(a *app, o *validateOptions) *cobra.Command {
+// newValidateCommand returns the command validate, whose flags set the options.
+func newValidateCommand(a *app, o *validateOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate [--crd PATH...] PATH... [--base REV] | --from-cluster [PATH...]",
 		Short: "Validate custom resources and Kubernetes' own kinds, as an API server would",

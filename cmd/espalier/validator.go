@@ -15,6 +15,20 @@ import (
 	"espalier.dev/schema"
 )
 
+// validateOptions are the flags of validate.
+type validateOptions struct {
+	crds, objects, old input.Flags
+	base               string
+	report             reportFlags
+	fieldValidation    string
+	skip               skipFlags
+	release            releaseFlag
+	checkCRDs          bool
+	source             sourceFlags
+	oldFromCluster     bool
+	policies           policyFlags
+}
+
 // documentResult is the result of validating the objects of one document.
 type documentResult struct {
 	objects []objectResult

@@ -276,7 +276,8 @@ func (s *snapshot) newRoot(legacy http.Handler, groups []*group) http.Handler {
 			http.Error(w, "discovery is not available", http.StatusInternalServerError)
 			return
 		}
-		aggregated.ServeHTTPWithETag(t.list, t.etag, mediaType.Convert.GroupVersion(), codecs, w, r)
+		list := *t.list // the encoder sets its apiVersion and kind, also for other requests at the same time
+		aggregated.ServeHTTPWithETag(&list, t.etag, mediaType.Convert.GroupVersion(), codecs, w, r)
 	}), nil)
 }
 

@@ -596,6 +596,36 @@ func TestConcurrent(t *testing.T) {
 	changes.Wait()
 }
 
+// TestConcurrentAggregated requests the aggregated document several times at once: the race detector
+// sees if the requests share what the encoder changes.
+func TestConcurrentAggregated(t *testing.T) {
+	_, srv := start(t, define(t, "things.a.org"))
+	var asks sync.WaitGroup
+	for range 8 {
+		asks.Go(func() {
+			for range 5 {
+				request, err := http.NewRequest(http.MethodGet, srv.URL+"/apis", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				request.Header.Set("Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+				response, err := http.DefaultClient.Do(request)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				body, err := io.ReadAll(response.Body)
+				response.Body.Close()
+				if err != nil || !strings.Contains(string(body), `"apiVersion":"apidiscovery.k8s.io/v2"`) {
+					t.Errorf("%v: %.200s", err, body)
+				}
+			}
+		})
+	}
+	asks.Wait()
+}
+
 // TestWrap checks which requests reach the next handler.
 func TestWrap(t *testing.T) {
 	src := &source{} // no CRDs yet
