@@ -144,7 +144,7 @@ func TestConvertedByPatch(t *testing.T) {
 	if err := os.Symlink("../../../target.yaml", "repo/config/crd/link.yaml"); err != nil {
 		t.Skip(err)
 	}
-	in := countingTree{osTree{new(webhookPatches)}, map[string]int{}}
+	in := countingTree{osTree{patches: new(webhookPatches)}, map[string]int{}}
 	for range 3 {
 		for file, names := range map[string]map[string]bool{
 			"repo/config/crd/bases/a.yaml": {"below": true, "shared": true, "outside": false, "link": false, "above": false},
