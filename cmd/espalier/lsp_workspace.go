@@ -118,13 +118,6 @@ func (w *workspace) changed(path string) {
 	w.stale[path] = true
 }
 
-// reload marks the configuration and all files as changed.
-func (w *workspace) reload() {
-	w.marks.Lock()
-	defer w.marks.Unlock()
-	w.reset = true
-}
-
 // lock waits until no other method runs.
 func (w *workspace) lock(ctx context.Context) error {
 	select {
