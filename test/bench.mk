@@ -58,9 +58,9 @@ bench-server-quick: ## the same with fewer and shorter turns, 100 CRDs, and no l
 .PHONY: bench-cluster
 bench-cluster: ## measure the simulated cluster: time to ready and memory with 3 nodes, and 10,000 pods on 1,000 nodes; with KWOKCTL (a binary) also kwokctl's binary runtime, with the kube-apiserver and etcd that are built, or in ENVTEST_REAL; COMPONENTS (a binary) skips a build
 	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go build -o "$$bin/espalier" ./cmd/espalier && go build -C cluster -o "$$bin/cluster" . && \
-	  components='$(COMPONENTS)' && if [ -z "$$components" ]; then components="$$bin/components"; go build -C cluster/components -o "$$components" .; fi && \
+	  components='$(and $(COMPONENTS),$(abspath $(COMPONENTS)))' && if [ -z "$$components" ]; then components="$$bin/components"; go build -C cluster/components -o "$$components" .; fi && \
 	  real=$${ENVTEST_REAL:-$(if $(KWOKCTL),$$(scripts/envtest-real.sh "$$bin/real" | tail -1))} && \
-	  cd test/bench && go run ./cluster -launcher "$$bin/cluster" -espalier "$$bin/espalier" -components "$$components" -kwokctl '$(KWOKCTL)' -real "$$real" 2>/dev/null
+	  cd test/bench && go run ./cluster -launcher "$$bin/cluster" -espalier "$$bin/espalier" -components "$$components" -kwokctl '$(and $(KWOKCTL),$(abspath $(KWOKCTL)))' -real "$$real"
 
 .PHONY: bench-cli
 bench-cli: ## benchmark espalier validate against kubeconform and kubectl-validate on the corpus

@@ -17,9 +17,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -76,7 +74,7 @@ func run(c *cobra.Command) int {
 
 // exit prints an error, and returns the exit code.
 func exit(name string, err error) int {
-	if err == nil || errors.Is(err, io.EOF) {
+	if err == nil {
 		return 0
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s\n", name, strings.TrimSpace(err.Error()))

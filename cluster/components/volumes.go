@@ -97,13 +97,13 @@ func (v *volumes) next(ctx context.Context) bool {
 		return false
 	}
 	defer v.queue.Done(key)
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	limited, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	handle := v.provision
 	if key.namespace == "" {
 		handle = v.remove
 	}
-	if err := handle(ctx, key); err != nil && ctx.Err() == nil {
+	if err := handle(limited, key); err != nil && ctx.Err() == nil {
 		utilruntime.HandleErrorWithContext(ctx, err, "Failed to provision a volume", "namespace", key.namespace, "name", key.name)
 		v.queue.AddRateLimited(key)
 		return true

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -120,6 +121,9 @@ func (r *runner) runAll(ctx context.Context, functions []string) (results []resu
 			err = errors.Join(err, c.stop())
 		}
 	}()
+	if !slices.ContainsFunc(functions, r.focus.MatchString) {
+		return nil, fmt.Errorf("no function matches %s", r.focus)
+	}
 	for _, function := range functions {
 		if !r.focus.MatchString(function) {
 			continue

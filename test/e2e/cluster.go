@@ -151,8 +151,14 @@ func (c *cluster) add(name, path string, args ...string) error {
 		fail = func(error) {
 			time.Sleep(restartDelay)
 			c.mu.Lock()
-			c.restarts[name]++
+			stopping := c.stopping
+			if !stopping {
+				c.restarts[name]++
+			}
 			c.mu.Unlock()
+			if stopping {
+				return
+			}
 			if err := c.add(name, path, args...); err != nil {
 				c.fail(err)
 			}
@@ -206,6 +212,7 @@ func (c *cluster) restart(ctx context.Context) error {
 
 // stop ends all programs: those that the server needs last.
 func (c *cluster) stop() error {
+	// After that nothing changes the maps.
 	c.mu.Lock()
 	c.stopping = true
 	c.mu.Unlock()

@@ -46,7 +46,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	err = run(ctx, o)
 	stop()
 	if err != nil {
@@ -90,7 +90,10 @@ func parse(args []string) (*options, error) {
 	case o.race && o.real:
 		return nil, errors.New("-race and -real exclude each other")
 	}
-	o.classes = []string{classPasses, classSteady}
+	if o.update && o.kill > 0 {
+		return nil, errors.New("-update and -kill exclude each other")
+	}
+	o.classes = []string{classPasses, classSteady, classFails, classUntried}
 	if o.kill > 0 {
 		o.classes = []string{classPasses}
 	}

@@ -26,8 +26,8 @@ type process struct {
 	err     error         // why it ended; read after done
 }
 
-// startProcess starts a program, whose output is appended to a file. If it ends and nobody has
-// stopped it, fail is called.
+// startProcess starts a program, whose output is appended to a file. If it ends without
+// having been stopped, fail is called.
 func startProcess(fail context.CancelCauseFunc, logs, name, path string, args ...string) (*process, error) {
 	out, err := os.OpenFile(filepath.Join(logs, name+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	// classSteady is the class of specs that pass with the real kube-apiserver unless it is
 	// killed while they run.
 	classSteady = "steady"
-	// classFails and classUntried are the classes of specs that somebody must classify.
+	// classFails and classUntried are the classes of specs that have no class yet.
 	classFails   = "fails"
 	classUntried = "untried"
 )

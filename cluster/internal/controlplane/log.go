@@ -36,18 +36,20 @@ func (l *log) rotate() error {
 	return err
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer. What cannot be written, for example because the disk is full, is lost:
+// an error would end the program whose output it is.
 func (l *log) Write(data []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.size > 0 && l.size+int64(len(data)) > maxLog {
+	if l.file == nil || l.size > 0 && l.size+int64(len(data)) > maxLog {
 		if err := l.rotate(); err != nil {
-			return 0, err
+			l.close()
+			return len(data), nil
 		}
 	}
-	n, err := l.file.Write(data)
+	n, _ := l.file.Write(data)
 	l.size += int64(n)
-	return n, err
+	return len(data), nil
 }
 
 // close closes the file.

@@ -84,7 +84,7 @@ func (s *Supervisor) keep(p Program, r *Process) {
 		if exits >= maxExits {
 			select {
 			case s.failed <- err:
-			default: // there is one that nobody has received
+			default: // one is waiting to be received
 			}
 		}
 		select {
