@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 
 	"espalier.dev/analysis"
@@ -37,10 +38,17 @@ type diagnosticData struct {
 	Recovered bool `json:"recovered,omitempty"`
 }
 
+// maxDiagnostics is the maximum number of findings that are shown in a document.
+const maxDiagnostics = 5000
+
 // diagnostics returns the diagnostics of a document.
 func (p *placer) diagnostics(text *lsp.Text, of *fileFindings) []lsp.Diagnostic {
 	all := []lsp.Diagnostic{}
-	for _, f := range of.reported {
+	for i, f := range of.reported {
+		if i == maxDiagnostics {
+			return append(all, lsp.Diagnostic{Range: all[0].Range, Severity: lsp.SeverityInformation, Source: diagnosticSource,
+				Message: fmt.Sprintf("%d more findings are not shown", len(of.reported)-i)})
+		}
 		all = append(all, p.diagnostic(text, &f, false))
 	}
 	for _, f := range of.recovered {

@@ -22,6 +22,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd/cel"
+	"espalier.dev/internal/yamlx"
 )
 
 // checks are the commands validate and lint with the flags and the configuration of a workspace.
@@ -58,7 +59,7 @@ func (a *app) newChecks(ctx context.Context, w *workspace, given []flagValue) (*
 			given = append(given, flagValue{"config", file})
 		}
 	}
-	given = append(given, flagValue{"skip-other-files", "true"}, flagValue{"filename", w.root}, flagValue{"recursive", strconv.FormatBool(w.recursive)})
+	given = append(given, flagValue{"skip-other-files", "true"}, flagValue{"kustomize", "skip"}, flagValue{"helm", "read"}, flagValue{"filename", w.root}, flagValue{"recursive", strconv.FormatBool(w.recursive)})
 	ctx = context.WithoutCancel(ctx) // it is that of one request
 	k := &checks{buffers: w.buffers, ctx: ctx}
 	prepare := func(with func(*app) *cobra.Command) (*app, *cobra.Command, error) {
@@ -131,7 +132,7 @@ type validatedFile struct {
 }
 
 // report reports the result.
-func (of *validatedFile) report(to *validationReporter, recovered func(report.Finding)) error {
+func (of *validatedFile) report(to *validationReporter, recovered *report.Reporter) error {
 	for _, d := range of.results {
 		if err := to.report(d); err != nil {
 			return err
@@ -141,7 +142,7 @@ func (of *validatedFile) report(to *validationReporter, recovered func(report.Fi
 		to.r.Failure(p)
 	}
 	for _, f := range of.recovered {
-		recovered(f)
+		recovered.Add(f)
 	}
 	return nil
 }
@@ -186,13 +187,25 @@ func (w *workspace) findings(ctx context.Context, paths []string) (map[string]*f
 	for _, path := range paths {
 		all[path] = &fileFindings{}
 	}
+	// Validate and lint report some findings both.
+	type identity struct {
+		file, rule, message, pointer string
+		severity                     analysis.Severity
+		span                         yamlx.Position
+	}
+	seen := map[identity]bool{}
 	collect := func(f report.Finding) {
-		of := all[f.File]
-		if of != nil && !slices.ContainsFunc(of.reported, func(other report.Finding) bool { return sameFinding(&f, &other) }) {
+		id := identity{f.File, f.Rule, f.Message, f.Pointer, f.Severity, f.Span}
+		if of := all[f.File]; of != nil && !seen[id] {
+			seen[id] = true
 			of.reported = append(of.reported, f)
 		}
 	}
-	recovered := func(f report.Finding) { all[f.File].recovered = append(all[f.File].recovered, f) }
+	recovered := func(f report.Finding) {
+		if of := all[f.File]; of != nil {
+			of.recovered = append(of.recovered, f)
+		}
+	}
 	if err := w.validateFiles(ctx, wanted, collect, recovered); err != nil {
 		return nil, err
 	}
@@ -203,11 +216,6 @@ func (w *workspace) findings(ctx context.Context, paths []string) (map[string]*f
 		report.Sort(of.reported)
 	}
 	return all, nil
-}
-
-// sameFinding reports whether validate and lint report the same.
-func sameFinding(a, b *report.Finding) bool {
-	return a.Rule == b.Rule && a.Severity == b.Severity && a.Message == b.Message && a.Pointer == b.Pointer && a.Span == b.Span
 }
 
 // collector returns a reporter that passes findings to a function.
@@ -233,6 +241,11 @@ func (w *workspace) validateFiles(ctx context.Context, wanted map[string]bool, c
 	if err != nil {
 		return err
 	}
+	// What is recovered is suppressed by the same comments.
+	aside, err := collector(k.validator, k.validate, k.validating.report, validationRules(), recovered)
+	if err != nil {
+		return err
+	}
 	w.definitions.told = map[runtimeschema.GroupKind]bool{}
 	v := &validator{ctx: ctx, definitions: w.definitions, fields: k.fields, skip: k.validating.skip, release: k.validating.release.checks(),
 		variables: true}
@@ -247,11 +260,13 @@ func (w *workspace) validateFiles(ctx context.Context, wanted map[string]bool, c
 			continue
 		}
 		if f.validated == nil || f.validated.version != f.version || f.validated.generation != w.generation {
-			if f.validated, err = w.validateFile(ctx, f, v); err != nil {
-				return err
+			of, err := w.validateFile(ctx, f, v)
+			if err != nil {
+				return err // it is not complete
 			}
+			f.validated = of
 		}
-		if err := f.validated.report(results, recovered); err != nil {
+		if err := f.validated.report(results, aside); err != nil {
 			return err
 		}
 	}
@@ -264,7 +279,7 @@ func (w *workspace) validateFiles(ctx context.Context, wanted map[string]bool, c
 		if err != nil {
 			return err
 		}
-		if err := of.report(results, recovered); err != nil {
+		if err := of.report(results, aside); err != nil {
 			return err
 		}
 	}
@@ -315,7 +330,12 @@ func (w *workspace) validateFile(ctx context.Context, f *workspaceFile, v *valid
 func (w *workspace) documents(ctx context.Context, flags input.Flags, path string, visit func(*input.Document) error,
 	problem func(input.Problem)) error {
 	flags.Skipped, flags.Unchanged = nil, func(other string) bool { return !isBelow(path, other) }
-	return input.Documents(ctx, emptyInput{}, flags, visit, func(p input.Problem) {
+	return input.Documents(ctx, emptyInput{}, flags, func(d *input.Document) error {
+		if d.File != path {
+			return nil
+		}
+		return visit(d)
+	}, func(p input.Problem) {
 		if p.File == path {
 			problem(p)
 		}

@@ -1,13 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -138,7 +137,9 @@ func (s *lspSession) Changed(_ *lsp.Documents, change lsp.Change) {
 		}
 		if path, ok := text.URI().Path(); ok {
 			s.buffers.Set(path, text.Bytes())
-			s.changed(path)
+			if !isConfiguration(path) { // it is read when it is saved
+				s.changed(path)
+			}
 		}
 	}
 	if change.Closed != "" {
@@ -147,7 +148,9 @@ func (s *lspSession) Changed(_ *lsp.Documents, change lsp.Change) {
 		s.mu.Unlock()
 		if path, ok := change.Closed.Path(); ok {
 			s.buffers.Remove(path)
-			s.changed(path)
+			if !isConfiguration(path) {
+				s.changed(path)
+			}
 		}
 	}
 	if change.Saved != nil {
@@ -203,57 +206,6 @@ func (s *lspSession) look(ctx context.Context) error {
 	return nil
 }
 
-// fileState is what tells that a file has changed.
-type fileState struct {
-	size int64
-	time time.Time
-}
-
-// look compares the files of the workspace with those that it saw last, and marks those that have
-// changed.
-func (w *workspace) look(ctx context.Context) error {
-	seen := map[string]fileState{}
-	err := filepath.WalkDir(w.root, func(path string, entry fs.DirEntry, err error) error {
-		name := filepath.Base(path)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			return nil // it is reported when it is read
-		case entry.IsDir():
-			if path != w.root && (!w.recursive || strings.HasPrefix(name, ".")) {
-				return fs.SkipDir
-			}
-			return nil
-		case !isWorkspaceSetting(path) && !slices.Contains([]string{".json", ".yaml", ".yml"}, strings.ToLower(filepath.Ext(name))):
-			return nil
-		}
-		if info, err := entry.Info(); err == nil {
-			seen[path] = fileState{info.Size(), info.ModTime()}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	w.marks.Lock()
-	defer w.marks.Unlock()
-	if w.seen != nil {
-		for path, state := range seen {
-			if before, ok := w.seen[path]; !ok || before != state {
-				w.stale[path] = true
-			}
-		}
-		for path := range w.seen {
-			if _, ok := seen[path]; !ok {
-				w.stale[path] = true
-			}
-		}
-	}
-	w.seen = seen
-	return nil
-}
-
 // Diagnose publishes what validate and lint find in the open documents.
 func (s *lspSession) Diagnose(ctx context.Context, docs *lsp.Documents, publish func(lsp.URI, []lsp.Diagnostic)) error {
 	if err := s.look(ctx); err != nil {
@@ -271,6 +223,7 @@ func (s *lspSession) Diagnose(ctx context.Context, docs *lsp.Documents, publish 
 		}
 		byWorkspace[w][path] = text
 	}
+	var failed error
 	for w, texts := range byWorkspace {
 		paths := make([]string, 0, len(texts))
 		for path := range texts {
@@ -283,18 +236,22 @@ func (s *lspSession) Diagnose(ctx context.Context, docs *lsp.Documents, publish 
 		}
 		s.tell(w, err)
 		if err != nil {
+			failed = errors.Join(failed, err)
 			continue
 		}
 		places := &placer{client: s.client, docs: docs, texts: map[string]*lsp.Text{}}
 		for _, path := range paths {
 			text := texts[path]
+			if now, ok := s.buffers.Text(path); !ok || !bytes.Equal(now, text.Bytes()) {
+				continue // it has changed meanwhile, and the next run follows
+			}
 			s.mu.Lock()
 			s.last[text.URI()] = &diagnosed{text, found[path].reported}
 			s.mu.Unlock()
 			publish(text.URI(), places.diagnostics(text, found[path]))
 		}
 	}
-	return nil
+	return failed // the diagnostics stay
 }
 
 // tell tells the client why a workspace cannot be checked, once.

@@ -43,6 +43,8 @@ type workspace struct {
 	// checks has the configuration. It is nil before the first scan.
 	checks *checks
 	files  map[string]*workspaceFile
+	// versions is the number of the file that was read last.
+	versions int
 	// order has the files in the order in which commands read them.
 	order []string
 	// known are the CRDs that were read, so that one that has not changed is compiled once.
@@ -51,6 +53,10 @@ type workspace struct {
 	// often they have changed.
 	definitions *definitions
 	generation  int
+	// indexed are the CRDs of the files in definitions, and given the state of the files of --crd that
+	// are not in the workspace when they were read.
+	indexed []*workspaceDefinition
+	given   givenFiles
 	// served returns the CRDs of the cluster. It is nil if there is none.
 	served func() ([]*definition, error)
 }
@@ -78,7 +84,7 @@ type workspaceFile struct {
 	path string
 	// objects are its objects, without their texts.
 	objects []workspaceObject
-	// version counts how often it was read.
+	// version is different each time that it is read.
 	version int
 	// validated and linted are the last results, for files that are open.
 	validated *validatedFile
@@ -155,40 +161,37 @@ func (w *workspace) refresh(ctx context.Context) (err error) {
 			reset = true
 		}
 	}
-	if reset {
+	if reset = reset || len(stale) > maxRescan; reset {
 		if w.checks, err = w.newChecks(ctx, w); err != nil {
 			return err
 		}
-		if w.known == nil {
-			w.known = map[definitionPlace]*workspaceDefinition{}
-		}
-		w.files, w.order, w.definitions = map[string]*workspaceFile{}, nil, nil
-		w.generation++
+		w.known, w.files, w.order, w.definitions = map[definitionPlace]*workspaceDefinition{}, map[string]*workspaceFile{}, nil, nil
 		if err := w.scan(ctx, nil); err != nil {
 			return err
 		}
-		w.forget()
 		return w.index(ctx)
 	}
-	if len(stale) == 0 {
+	changed := w.given.changed(w)
+	if len(stale) == 0 && !changed {
 		return nil
 	}
 	w.checks.renew()
-	before := w.crds(nil)
-	for path := range stale {
-		if err := w.rescan(ctx, path); err != nil {
-			return err
-		}
+	if err := w.rescan(ctx, stale); err != nil {
+		return err
 	}
-	if after := w.crds(nil); !slices.Equal(before, after) || slices.ContainsFunc(w.checks.validating.crds.Paths, func(given string) bool {
-		return slices.ContainsFunc(slices.Collect(maps.Keys(stale)), func(path string) bool { return isBelow(path, absolute(given)) })
-	}) {
-		w.generation++
-		w.forget()
+	for _, path := range w.checks.validating.crds.Paths {
+		path = absolute(path)
+		changed = changed || slices.ContainsFunc(slices.Collect(maps.Keys(stale)), func(file string) bool { return isBelow(file, path) })
+	}
+	// What was indexed last counts, not what was read before: the last index may have failed.
+	if changed || w.definitions == nil || !slices.Equal(w.indexed, w.crds(nil)) {
 		return w.index(ctx)
 	}
 	return nil
 }
+
+// maxRescan is the number of changed files above which everything is read again.
+const maxRescan = 500
 
 // publish lets requests see what was read.
 func (w *workspace) publish() {
@@ -203,8 +206,11 @@ func (w *workspace) publish() {
 // than by its objects: configurations, and kustomizations, which decide which files are patches.
 func isWorkspaceSetting(path string) bool {
 	name := filepath.Base(path)
-	return strings.HasPrefix(name, ".espalier") || strings.EqualFold(strings.TrimSuffix(name, filepath.Ext(name)), "kustomization")
+	return isConfiguration(path) || strings.EqualFold(strings.TrimSuffix(name, filepath.Ext(name)), "kustomization")
 }
+
+// isConfiguration reports whether a file is one of the program, which is read as it is on disk.
+func isConfiguration(path string) bool { return strings.HasPrefix(filepath.Base(path), ".espalier") }
 
 // absolute returns the absolute path, or the path itself if there is none.
 func absolute(path string) string {
@@ -214,29 +220,33 @@ func absolute(path string) string {
 	return path
 }
 
-// rescan reads a file, or the files of a directory, again.
-func (w *workspace) rescan(ctx context.Context, path string) error {
-	var gone []string
+// rescan reads files, and the files of directories, again.
+func (w *workspace) rescan(ctx context.Context, stale map[string]bool) error {
+	// above has the directories that lead to them.
+	above := map[string]bool{}
+	for path := range stale {
+		for dir := filepath.Dir(path); !above[dir]; dir = filepath.Dir(dir) {
+			above[dir] = true
+		}
+	}
+	isStale := func(path string) bool {
+		for {
+			if stale[path] {
+				return true
+			}
+			dir := filepath.Dir(path)
+			if dir == path {
+				return false
+			}
+			path = dir
+		}
+	}
 	for file := range w.files {
-		if file == path || strings.HasPrefix(file, path+string(filepath.Separator)) {
-			gone = append(gone, file)
+		if isStale(file) {
+			delete(w.files, file)
 		}
 	}
-	versions := map[string]int{}
-	for _, file := range gone {
-		versions[file] = w.files[file].version
-		delete(w.files, file)
-	}
-	w.order = slices.DeleteFunc(w.order, func(file string) bool { _, ok := versions[file]; return ok })
-	if err := w.scan(ctx, func(other string) bool { return !isBelow(path, other) && !isBelow(other, path) }); err != nil {
-		return err
-	}
-	for file, version := range versions {
-		if f := w.files[file]; f != nil {
-			f.version = version + 1
-		}
-	}
-	return nil
+	return w.scan(ctx, func(path string) bool { return !above[path] && !isStale(path) })
 }
 
 // scan reads the files of the workspace, except unchanged ones.
@@ -257,7 +267,8 @@ func (w *workspace) scan(ctx context.Context, unchanged func(path string) bool) 
 		defer kept.Unlock()
 		file := w.files[f.file]
 		if file == nil {
-			file = &workspaceFile{path: f.file}
+			w.versions++
+			file = &workspaceFile{path: f.file, version: w.versions}
 			w.files[f.file] = file
 		}
 		for i := range f.objects {
@@ -349,6 +360,8 @@ func (w *workspace) crds(before *workspaceFile) (all []*workspaceDefinition) {
 // index makes the definitions in which objects are looked up, as validate does.
 func (w *workspace) index(ctx context.Context) error {
 	v, o := w.checks.validator, w.checks.validating
+	w.generation++
+	w.given.read(w)
 	given := v.noDefinitions()
 	if len(o.crds.Paths) > 0 {
 		add := func(it *input.Item, sem schema.Semantics) *definition {
@@ -381,7 +394,8 @@ func (w *workspace) index(ctx context.Context) error {
 		others = slices.DeleteFunc(slices.Clone(others), func(d *definition) bool { return kinds[d.kind] })
 		return append(slices.Clip(found), others...), nil
 	})
-	w.definitions = given
+	w.definitions, w.indexed = given, w.crds(nil)
+	w.forget()
 	return nil
 }
 

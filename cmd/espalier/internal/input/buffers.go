@@ -33,8 +33,8 @@ func (b *Buffers) Remove(path string) {
 	delete(b.byPath, filepath.Clean(path))
 }
 
-// text returns the text of a file, if it is open.
-func (b *Buffers) text(path string) ([]byte, bool) {
+// Text returns the text of a file, if it is open.
+func (b *Buffers) Text(path string) ([]byte, bool) {
 	if b == nil || !filepath.IsAbs(path) {
 		return nil, false
 	}

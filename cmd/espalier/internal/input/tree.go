@@ -62,7 +62,7 @@ func (osTree) join(dir, name string) string { return filepath.Join(dir, name) }
 func (osTree) local(path string) string     { return path }
 
 func (t osTree) stat(path string) (fs.FileInfo, error) {
-	if text, ok := t.buffers.text(path); ok {
+	if text, ok := t.buffers.Text(path); ok {
 		return bufferInfo{name: filepath.Base(path), size: int64(len(text))}, nil
 	}
 	return os.Stat(path)
@@ -81,7 +81,7 @@ func (t osTree) contains(dir, path string) bool {
 }
 
 func (t osTree) open(path string) (*content, error) {
-	if text, ok := t.buffers.text(path); ok {
+	if text, ok := t.buffers.Text(path); ok {
 		// It may be different the next time, so it is not regular.
 		return &content{ReadCloser: io.NopCloser(bytes.NewReader(text))}, nil
 	}
