@@ -112,6 +112,10 @@ corpus: ## run the tests of the corpus with all of it (make test uses a part of 
 	cd test/oracle && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m -run '^Test(Corpus|WholeCRD|Lint|OpenAPI|ValidateCommand)' .
 	cd test/oracle21/compare && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m .
 
+.PHONY: lsp-edits
+lsp-edits: ## edit files in a language server LSP_EDITS times at random, and compare what it finds with validate and lint
+	ESPALIER_LSP_EDITS=$(or $(LSP_EDITS),10000) go test -count=1 -timeout=60m -v -run '^TestWorkspaceEdits$$' ./cmd/espalier
+
 .PHONY: conformance
 conformance: ## run the reference's integration suite against the server; takes minutes
 	cd test/conformance && CONFORMANCE=1 go test ./reference -count=1 -timeout 60m
