@@ -17,7 +17,10 @@ require (
 	k8s.io/kubectl v0.37.2
 )
 
-require k8s.io/pod-security-admission v0.37.2 // indirect
+require (
+	github.com/sourcegraph/jsonrpc2 v0.2.3 // indirect
+	k8s.io/pod-security-admission v0.37.2 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.1 // indirect
@@ -33,7 +36,6 @@ require (
 	github.com/coreos/go-oidc v2.5.0+incompatible // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
-	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/distribution/reference v0.6.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect

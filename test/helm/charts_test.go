@@ -39,7 +39,7 @@ func newCommandLine(t *testing.T) *commandLine {
 	t.Helper()
 	bin := t.TempDir()
 	c := &commandLine{program: filepath.Join(bin, "espalier"), dir: t.TempDir()}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", c.program, "espalier.dev/cmd/espalier").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", filepath.Join("..", ".."), "-o", c.program, "./cmd/espalier").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	self, err := os.Executable()
