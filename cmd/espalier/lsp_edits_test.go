@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -108,7 +107,7 @@ func TestWorkspaceEdits(t *testing.T) {
 		want := commandFindings(t, root, "--config", filepath.Join(root, ".espalier.yaml"))
 		for _, file := range open {
 			if have := asText(got[file].reported); !slices.Equal(have, want[file]) {
-				t.Fatalf("edit %d of %s: %s differs:\n%s\n%s", i, path, file, difference(want[file], have), fmt.Sprintf("%s", text[path]))
+				t.Fatalf("edit %d of %s: %s differs:\n%s\n%s", i, path, file, difference(want[file], have), text[path])
 			}
 		}
 	}
