@@ -4,10 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/crd"
 	"espalier.dev/kinds/schemas"
+	"espalier.dev/schema"
 )
 
 // found is a resource that the user has named.
@@ -60,4 +64,48 @@ func describe(kinds []*schemas.Kind) (list []*crd.Definition, err error) {
 		list = append(list, d)
 	}
 	return list, nil
+}
+
+// builtinVersions are the versions of the built-in kinds, whose schemas are made when they are needed.
+type builtinVersions struct {
+	kinds func() map[runtimeschema.GroupKind]*schemas.Kind
+	mu    sync.Mutex
+	made  map[runtimeschema.GroupKind]*crd.Definition
+}
+
+func newBuiltinVersions() *builtinVersions {
+	return &builtinVersions{made: map[runtimeschema.GroupKind]*crd.Definition{}, kinds: sync.OnceValue(func() map[runtimeschema.GroupKind]*schemas.Kind {
+		all := map[runtimeschema.GroupKind]*schemas.Kind{}
+		for _, k := range schemas.All() {
+			all[runtimeschema.GroupKind{Group: k.Group, Kind: k.Names.Kind}] = k
+		}
+		return all
+	})}
+}
+
+// of returns a version, or nil if there is none.
+func (b *builtinVersions) of(gvk runtimeschema.GroupVersionKind) *crd.Version {
+	k := b.kinds()[gvk.GroupKind()]
+	if k == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	d := b.made[gvk.GroupKind()]
+	if d == nil {
+		var err error
+		if d, err = k.Definition(); err != nil {
+			return nil
+		}
+		b.made[gvk.GroupKind()] = d
+	}
+	return d.Version(gvk.Version)
+}
+
+// schema returns the schema of a version, or nil if there is none.
+func (b *builtinVersions) schema(gvk runtimeschema.GroupVersionKind) *schema.Structural {
+	if v := b.of(gvk); v != nil {
+		return v.Structural()
+	}
+	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"sync"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -10,8 +9,6 @@ import (
 	"espalier.dev/analysis/lint"
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
-	"espalier.dev/kinds/schemas"
-	"espalier.dev/schema"
 	"espalier.dev/schema/rules/typecheck"
 )
 
@@ -46,7 +43,7 @@ func (a *app) lintPolicies(ctx context.Context, in *lintInput, configs []lint.Co
 		return nil
 	}
 	o := lint.PolicyOptions{
-		Configs: configs, Types: typecheck.New(), Builtin: newBuiltinSchemas().of, Objects: in.names, Incomplete: in.filtered,
+		Configs: configs, Types: typecheck.New(), Builtin: newBuiltinVersions().schema, Objects: in.names, Incomplete: in.filtered,
 		Check: func(ctx context.Context, source []byte) []analysis.Finding {
 			return builtinChecker().Check(ctx, source, nil, object.Strict)
 		},
@@ -64,40 +61,4 @@ func (a *app) lintPolicies(ctx context.Context, in *lintInput, configs []lint.Co
 		findings[it] = found[i]
 	}
 	return nil
-}
-
-// builtinSchemas are the schemas of the built-in kinds. Those of a kind are made when they are needed.
-type builtinSchemas struct {
-	mu    sync.Mutex
-	kinds map[runtimeschema.GroupKind]*schemas.Kind
-	made  map[runtimeschema.GroupVersionKind]*schema.Structural
-}
-
-func newBuiltinSchemas() *builtinSchemas {
-	b := &builtinSchemas{kinds: map[runtimeschema.GroupKind]*schemas.Kind{}, made: map[runtimeschema.GroupVersionKind]*schema.Structural{}}
-	for _, k := range schemas.All() {
-		b.kinds[runtimeschema.GroupKind{Group: k.Group, Kind: k.Names.Kind}] = k
-	}
-	return b
-}
-
-// of returns the schema of a version of a kind, or nil if there is none.
-func (b *builtinSchemas) of(gvk runtimeschema.GroupVersionKind) *schema.Structural {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if s, ok := b.made[gvk]; ok {
-		return s
-	}
-	k := b.kinds[gvk.GroupKind()]
-	if k == nil {
-		return nil
-	}
-	d, err := k.Definition()
-	if err != nil {
-		return nil
-	}
-	for _, v := range d.Versions() {
-		b.made[gvk.GroupKind().WithVersion(v.Name())] = v.Structural()
-	}
-	return b.made[gvk]
 }

@@ -84,7 +84,7 @@ func (a *app) lsp(c *cobra.Command, listen string, verbose bool) error {
 		level = slog.LevelDebug
 	}
 	o := lsp.Options{Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))}
-	session := func(client *lsp.Client) lsp.Session { return a.newLSPSession(c.Context(), client, flags) }
+	session := func(client *lsp.Client) lsp.Session { return a.newLSPSession(client, flags) }
 	if listen != "" {
 		l, err := lsp.Listen(c.Context(), listen)
 		if err != nil {

@@ -18,12 +18,9 @@ import (
 
 // lspSession is a session of the language server: the workspaces of one client.
 type lspSession struct {
-	a      *app
-	client *lsp.Client
-	flags  []flagValue
-	// ctx ends with the session.
-	ctx     context.Context
-	cancel  context.CancelFunc
+	a       *app
+	client  *lsp.Client
+	flags   []flagValue
 	buffers *input.Buffers
 	builtin *builtinVersions
 
@@ -49,11 +46,9 @@ type diagnosed struct {
 // lookInterval is how often the file system is searched for changes if the client does not watch it.
 const lookInterval = 2 * time.Second
 
-func (a *app) newLSPSession(ctx context.Context, client *lsp.Client, flags []flagValue) *lspSession {
-	s := &lspSession{a: a, client: client, flags: flags, buffers: &input.Buffers{}, builtin: newBuiltinVersions(),
+func (a *app) newLSPSession(client *lsp.Client, flags []flagValue) *lspSession {
+	return &lspSession{a: a, client: client, flags: flags, buffers: &input.Buffers{}, builtin: newBuiltinVersions(),
 		loose: map[string]*workspace{}, last: map[lsp.URI]*diagnosed{}, told: map[string]string{}}
-	s.ctx, s.cancel = context.WithCancel(ctx)
-	return s
 }
 
 // Initialize opens the folders of the client.
@@ -273,5 +268,5 @@ func (s *lspSession) tell(w *workspace, err error) {
 	s.client.ShowMessage(lsp.MessageError, fmt.Sprintf("espalier cannot check %s: %s", w.root, message))
 }
 
-// Close ends the session.
-func (s *lspSession) Close() { s.cancel() }
+// Close has nothing to release: no method leaves anything behind.
+func (s *lspSession) Close() {}

@@ -32,7 +32,7 @@ func (w *workspace) look(ctx context.Context) error {
 				return fs.SkipDir
 			}
 			return nil
-		case !isWorkspaceSetting(path) && !slices.Contains([]string{".json", ".yaml", ".yml"}, strings.ToLower(filepath.Ext(name))):
+		case !isWorkspaceSetting(path) && !slices.Contains(manifestExtensions(), strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")):
 			return nil
 		}
 		if info, err := entry.Info(); err == nil {

@@ -261,10 +261,7 @@ func (w *workspace) scan(ctx context.Context, unchanged func(path string) bool) 
 		items, _ := d.Items() // its problem is reported when the file is checked
 		return found{d.File, w.summarize(items)}
 	}
-	var kept sync.Mutex
 	err := input.Parallel(ctx, nil, flags, work, func(f found) error {
-		kept.Lock()
-		defer kept.Unlock()
 		file := w.files[f.file]
 		if file == nil {
 			w.versions++
