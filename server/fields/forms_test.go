@@ -120,6 +120,7 @@ func TestApplyLess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	age(live)
 	for _, config := range []string{
 		`{"limits": {"cpu": 1}, "any": {"a": {"b": 1}}, "tags": ["x", "y"], "ports": [{"port": 80, "name": "http"}, {"port": 81}]}`,
 		`{"size": 1, "limits": {}, "any": {"a": {"b": 1}}, "tags": ["x", "y"], "ports": [{"port": 80, "name": "http"}, {"port": 81}]}`,

@@ -116,11 +116,18 @@ func stored(t testing.TB, d *crd.Definition) *unstructured.Unstructured {
 	status := out.DeepCopy()
 	status.Object["status"] = map[string]any{"ready": true}
 	endpoint(t, d, "v1", "status").Update(out, status, "controller")
-	// Entries have different times, so that a new one is seen.
-	for i, e := range status.Object["metadata"].(map[string]any)["managedFields"].([]any) {
+	age(status)
+	return status
+}
+
+// age gives the entries of managedFields different times in the past, so that the time of a later
+// write is seen, also in the same second.
+func age(obj *unstructured.Unstructured) {
+	metadata, _ := obj.Object["metadata"].(map[string]any)
+	entries, _ := metadata["managedFields"].([]any)
+	for i, e := range entries {
 		e.(map[string]any)["time"] = time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC).Format(time.RFC3339)
 	}
-	return status
 }
 
 // withoutTimes returns the entries of managedFields with the times that are not in before

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -201,13 +200,7 @@ func history(t *testing.T, g *generator, managers map[string]*Manager) (all, han
 		} else {
 			live.SetUID("1")
 			live.SetAPIVersion("example.com/" + version)
-			if list, found, _ := unstructured.NestedSlice(live.Object, "metadata", "managedFields"); found {
-				// Entries have different times, so that a new one is seen.
-				for i, e := range list {
-					e.(map[string]any)["time"] = time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC).Format(time.RFC3339)
-				}
-				live.Object["metadata"].(map[string]any)["managedFields"] = list
-			}
+			age(live)
 		}
 		obj, manager := g.gadget(version), g.pick("a", "b", "").(string)
 		before, sent := live.DeepCopy(), obj.DeepCopy()
