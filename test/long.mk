@@ -113,8 +113,10 @@ corpus: ## run the tests of the corpus with all of it (make test uses a part of 
 	cd test/oracle21/compare && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m .
 
 .PHONY: lsp-edits
-lsp-edits: ## edit files in a language server LSP_EDITS times at random, and compare what it finds with validate and lint
-	ESPALIER_LSP_EDITS=$(or $(LSP_EDITS),10000) go test -count=1 -timeout=60m -v -run '^TestWorkspaceEdits$$' ./cmd/espalier
+lsp-edits: ## open the files of the corpus in a language server, edit files LSP_EDITS times at random, and compare its diagnostics with validate and lint
+	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go build -o "$$bin/espalier" ./cmd/espalier && \
+	  ESPALIER_LSP_PROGRAM="$$bin/espalier" ESPALIER_LSP_EDITS=$(or $(LSP_EDITS),10000) ESPALIER_WHOLE_CORPUS=1 \
+	  go test -count=1 -timeout=60m -v -run '^TestLSP(Edits|Corpus)$$' ./cmd/espalier
 
 .PHONY: conformance
 conformance: ## run the reference's integration suite against the server; takes minutes

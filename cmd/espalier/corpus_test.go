@@ -15,7 +15,7 @@ import (
 )
 
 // corpusDir returns the directory of the corpus of real CRDs and objects, or "".
-func corpusDir(t *testing.T) string {
+func corpusDir(t testing.TB) string {
 	t.Helper()
 	dir := testcase.Corpus(t)
 	if _, err := os.Stat(filepath.Join(dir, "CR_INDEX.tsv")); err != nil {

@@ -205,7 +205,7 @@ func TestCompletionAndMan(t *testing.T) {
 }
 
 // runApp runs the program and returns its output and exit code.
-func runApp(t *testing.T, args ...string) (string, int) {
+func runApp(t testing.TB, args ...string) (string, int) {
 	t.Helper()
 	var out bytes.Buffer
 	a := &app{program: "espalier", stdin: strings.NewReader(""), stdout: &out, stderr: &out, environ: func(string) (string, bool) { return "", false }}

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -9,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"espalier.dev/cmd/espalier/internal/lsp"
 )
 
 // editedFiles returns a folder with CRDs, objects and other files that random edits can break.
@@ -25,41 +28,82 @@ func editedFiles() map[string]string {
 		"objects/web.json":  `{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": "3"}}` + "\n",
 		"policy.yaml": "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: sizes}\n" +
 			"spec: {policyName: sizes, validationActions: [Deny]}\n",
+		fenceName:        fenceText,
 		".espalier.yaml": "lint: {disable: [list-type]}\n",
 	}
 }
 
-// randomEdit changes a text: a part of it is deleted, repeated, or replaced with a part of another one.
-func randomEdit(random *rand.Rand, text []byte, others []string) []byte {
-	at := random.IntN(len(text) + 1)
-	if random.IntN(3) > 0 { // whole lines are edited more often
-		at = bytes.LastIndexByte(text[:at], '\n') + 1
+// edit replaces a part of a text.
+type edit struct {
+	start, end int
+	insert     string
+}
+
+// apply returns the text after the edit.
+func (e edit) apply(text string) string { return text[:e.start] + e.insert + text[e.end:] }
+
+// change returns the edit as editors send it.
+func (e edit) change(text string) lsp.ContentChange {
+	src := []byte(text)
+	return lsp.ContentChange{Range: &lsp.Range{Start: utf16Position(src, e.start), End: utf16Position(src, e.end)}, Text: e.insert}
+}
+
+// randomEdit returns an edit of a text: a part of it is deleted, repeated, or replaced with a part of
+// another one. It does not split characters and line breaks, which editors cannot either.
+func randomEdit(random *rand.Rand, text string, others []string) edit {
+	whole := func(at int) int {
+		for at > 0 && at < len(text) && (!utf8.RuneStart(text[at]) || text[at-1] == '\r' && text[at] == '\n') {
+			at--
+		}
+		return at
 	}
-	end := min(len(text), at+random.IntN(30))
+	at := whole(random.IntN(len(text) + 1))
+	if random.IntN(3) > 0 { // whole lines are edited more often
+		at = strings.LastIndexByte(text[:at], '\n') + 1
+	}
+	end := max(at, whole(min(len(text), at+random.IntN(30))))
 	if random.IntN(2) == 0 {
-		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
+		if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
 			end = at + i + 1
 		}
 	}
-	var insert string
+	e := edit{start: at, end: end}
 	switch random.IntN(4) {
 	case 0: // deleted
 	case 1:
-		insert = string(text[at:end]) + string(text[at:end])
+		e.insert = text[at:end] + text[at:end]
 	case 2:
 		words := []string{"x", ":", "  ", "size: 7\n", "kind: Widget\n", "---\n", "- ", "\"", "{", "}", "é😀", "\r\n", "minimum: 2\n", "type: string\n", "#"}
-		insert = words[random.IntN(len(words))]
+		e.insert = words[random.IntN(len(words))]
 	default:
 		lines := strings.SplitAfter(others[random.IntN(len(others))], "\n")
-		insert = lines[random.IntN(len(lines))]
-		end = at
+		e.insert, e.end = lines[random.IntN(len(lines))], at
 	}
-	return slices.Concat(text[:at], []byte(insert), text[end:])
+	return e
 }
 
-// TestWorkspaceEdits edits open files at random, and compares after each edit what the workspace finds
-// with what the commands report. ESPALIER_LSP_EDITS sets the number of edits.
-func TestWorkspaceEdits(t *testing.T) {
+// editedFile is a file of a folder that is edited in an editor.
+type editedFile struct {
+	name           string
+	original, disk string
+	// open is set if the editor has the file open, with a text and a version.
+	open    bool
+	text    string
+	version int
+}
+
+// now returns the text that counts.
+func (f *editedFile) now() string {
+	if f.open {
+		return f.text
+	}
+	return f.disk
+}
+
+// TestLSPEdits edits files in the language server at random: files that are open, and files on disk.
+// After each edit it compares the diagnostics of the open files with what validate and lint report
+// about a folder with the same texts. ESPALIER_LSP_EDITS sets the number of edits.
+func TestLSPEdits(t *testing.T) {
 	t.Parallel()
 	edits := 100
 	if value := os.Getenv("ESPALIER_LSP_EDITS"); value != "" {
@@ -68,47 +112,111 @@ func TestWorkspaceEdits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files := editedFiles()
-	root := folder(t, files)
-	w := testWorkspace(root)
-	random := rand.New(rand.NewPCG(35, 1))
-	var paths, originals []string
-	for name, text := range files {
-		if name != ".espalier.yaml" {
-			paths, originals = append(paths, filepath.Join(root, name)), append(originals, text)
+	texts := editedFiles()
+	// The commands read other files than the server, which has to know the texts of open ones.
+	root, mirror := folder(t, texts), folder(t, texts)
+	var files []*editedFile
+	var originals []string
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		if name != ".espalier.yaml" && name != fenceName {
+			files = append(files, &editedFile{name: name, original: texts[name], disk: texts[name]})
+			originals = append(originals, texts[name])
 		}
 	}
-	slices.Sort(paths)
-	slices.Sort(originals)
-	text := map[string][]byte{}
+	p := startLSPProcess(t)
+	p.open(root)
+	fence := newFence(p, root)
+	random := rand.New(rand.NewPCG(35, 1))
+	var early float64
+	compared := 0
 	for i := range edits {
-		path := paths[random.IntN(len(paths))]
-		name, _ := filepath.Rel(root, path)
-		if text[path] == nil || random.IntN(8) == 0 || len(text[path]) > 8<<10 {
-			text[path] = []byte(files[filepath.ToSlash(name)]) // it was broken for long enough
-		}
-		text[path] = randomEdit(random, text[path], originals)
-		if err := os.WriteFile(path, text[path], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if random.IntN(4) > 0 {
-			w.buffers.Set(path, text[path])
-		} else {
-			w.buffers.Remove(path)
-		}
-		w.changed(path)
-		open := slices.Clone(paths)
-		random.Shuffle(len(open), func(i, j int) { open[i], open[j] = open[j], open[i] })
-		open = open[:1+random.IntN(len(open))]
-		got, err := w.findings(t.Context(), open)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := commandFindings(t, root, "--config", filepath.Join(root, ".espalier.yaml"))
-		for _, file := range open {
-			if have := asText(got[file].reported); !slices.Equal(have, want[file]) {
-				t.Fatalf("edit %d of %s: %s differs:\n%s\n%s", i, path, file, difference(want[file], have), text[path])
+		f := files[random.IntN(len(files))]
+		uri := lsp.FileURI(filepath.Join(root, f.name))
+		editRandomly(t, p, random, f, root, originals)
+		writeFile(t, filepath.Join(mirror, f.name), []byte(f.now()))
+		fence.wait()
+		want := commandFindings(t, mirror, "--config", filepath.Join(mirror, ".espalier.yaml"))
+		for _, f := range files {
+			var expected []string
+			if f.open {
+				findings := want[filepath.Join(mirror, f.name)]
+				for i := range findings {
+					findings[i].Message = strings.ReplaceAll(findings[i].Message, mirror, root)
+				}
+				expected = expectedTexts([]byte(f.text), findings)
+			}
+			compared++
+			have := diagnosticTexts(t, p.Diagnostics(lsp.FileURI(filepath.Join(root, f.name))))
+			if !slices.Equal(have, expected) {
+				t.Fatalf("edit %d of %s: %s differs:\n%s\n%s", i, uri, f.name, difference(expected, have), f.now())
 			}
 		}
+		p.Forget()
+		if rss, _, _, ok := p.memory(); ok && i == edits/10 {
+			early = rss
+		}
+	}
+	if rss, _, open, ok := p.memory(); ok {
+		t.Logf("%d edits, %d comparisons; %.0f MB after a tenth of the edits, %.0f MB at the end, %d open files", edits, compared, early, rss, open)
+		if rss > 1.5*early+50 {
+			t.Errorf("the process has %.0f MB after %d edits, and had %.0f MB after %d", rss, edits, early, edits/10)
+		}
+		if open > 30 {
+			t.Errorf("the process has %d open files", open)
+		}
+	}
+	if children := p.children(); len(children) > 0 {
+		t.Errorf("the process has started %v, which run", children)
+	}
+	if n := p.goroutines(t); n > 30 {
+		t.Errorf("the process has %d goroutines: %s", n, &p.stderr)
+	}
+}
+
+// editRandomly changes a file in the editor or on disk.
+func editRandomly(t *testing.T, p *lspProcess, random *rand.Rand, f *editedFile, root string, originals []string) {
+	t.Helper()
+	path := filepath.Join(root, f.name)
+	uri := lsp.FileURI(path)
+	write := func(text string) {
+		f.disk = text
+		writeFile(t, path, []byte(text))
+	}
+	broken := random.IntN(8) == 0 || len(f.now()) > 8<<10 // for long enough
+	e := randomEdit(random, f.now(), originals)
+	switch how := random.IntN(16); {
+	case !f.open && how < 8:
+		f.open, f.text, f.version = true, f.disk, 1
+		p.Open(uri, f.text)
+	case !f.open:
+		write(e.apply(f.disk))
+		if broken {
+			write(f.original)
+		}
+		p.Notify("workspace/didChangeWatchedFiles", lsp.DidChangeWatchedFilesParams{Changes: []lsp.FileEvent{{URI: uri, Type: lsp.FileChanged}}})
+	case how == 0: // what is on disk counts again
+		f.open = false
+		p.CloseDocument(uri)
+	case how == 1: // saved, and closed
+		write(f.text)
+		f.open = false
+		p.Notify("textDocument/didSave", lsp.DidSaveParams{TextDocument: lsp.TextDocumentIdentifier{URI: uri}})
+		p.CloseDocument(uri)
+	case broken:
+		f.text = f.original
+		f.version++
+		p.Change(uri, f.version, whole(f.text))
+	default:
+		change := e.change(f.text)
+		f.text = e.apply(f.text)
+		f.version++
+		if how < 12 {
+			p.Change(uri, f.version, change)
+			return
+		}
+		// Two edits at once.
+		second := randomEdit(random, f.text, originals)
+		p.Change(uri, f.version, change, second.change(f.text))
+		f.text = second.apply(f.text)
 	}
 }

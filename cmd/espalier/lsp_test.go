@@ -84,7 +84,7 @@ func newPipes() (ours, theirs pipes) {
 }
 
 // folder returns a folder with files.
-func folder(t *testing.T, files map[string]string) string {
+func folder(t testing.TB, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range files {

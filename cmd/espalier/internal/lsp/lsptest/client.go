@@ -32,11 +32,13 @@ type Client struct {
 
 	writing sync.Mutex
 
-	mu      sync.Mutex
-	next    int
-	calls   map[int]chan *Message
-	inbox   []*Message
-	changed chan struct{}
+	mu    sync.Mutex
+	next  int
+	calls map[int]chan *Message
+	inbox []*Message
+	// diagnostics are the last ones that were published, by document.
+	diagnostics map[lsp.URI]*lsp.PublishDiagnosticsParams
+	changed     chan struct{}
 	// Closed is closed when the server has closed the connection.
 	Closed chan struct{}
 }
@@ -62,7 +64,8 @@ func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Code, e.Message)
 // New returns a client of the server at the other end of a connection, and reads its messages until
 // the connection ends. The end of the test closes it.
 func New(t testing.TB, rwc io.ReadWriteCloser) *Client {
-	c := &Client{t: t, rwc: rwc, calls: map[int]chan *Message{}, changed: make(chan struct{}), Closed: make(chan struct{})}
+	c := &Client{t: t, rwc: rwc, calls: map[int]chan *Message{}, diagnostics: map[lsp.URI]*lsp.PublishDiagnosticsParams{},
+		changed: make(chan struct{}), Closed: make(chan struct{})}
 	go c.read()
 	t.Cleanup(func() {
 		_ = rwc.Close()
@@ -132,8 +135,17 @@ func readMessage(in *bufio.Reader) (*Message, error) {
 
 // record keeps a notification or request of the server.
 func (c *Client) record(m *Message) {
+	var p lsp.PublishDiagnosticsParams
+	if m.Method == "textDocument/publishDiagnostics" {
+		if err := json.Unmarshal(m.Params, &p); err != nil {
+			c.t.Errorf("publishDiagnostics: %v", err)
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if p.URI != "" {
+		c.diagnostics[p.URI] = &p
+	}
 	c.inbox = append(c.inbox, m)
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -363,14 +375,15 @@ func (c *Client) AwaitDiagnostics(uri lsp.URI, condition func(*lsp.PublishDiagno
 
 // Diagnostics returns the last published diagnostics of a document, or nil.
 func (c *Client) Diagnostics(uri lsp.URI) *lsp.PublishDiagnosticsParams {
-	var last *lsp.PublishDiagnosticsParams
-	for _, m := range c.Received("textDocument/publishDiagnostics") {
-		var p lsp.PublishDiagnosticsParams
-		if err := json.Unmarshal(m.Params, &p); err != nil {
-			c.t.Errorf("publishDiagnostics: %v", err)
-		} else if p.URI == uri {
-			last = &p
-		}
-	}
-	return last
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.diagnostics[uri]
+}
+
+// Forget drops the notifications and requests that Received and Await return, so that a long test
+// does not keep all of them. The last diagnostics of each document stay.
+func (c *Client) Forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inbox = nil
 }
