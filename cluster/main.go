@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"espalier.dev/cluster/internal/controlplane"
-	"espalier.dev/cluster/internal/process"
+	"espalier.dev/internal/process"
 )
 
 func main() {

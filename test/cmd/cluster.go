@@ -3,27 +3,28 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"crypto/rsa"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"espalier.dev/internal/process"
+	"espalier.dev/internal/process/setup"
 )
 
 const (
 	// startTimeout is the time that a server has to become ready.
 	startTimeout = 3 * time.Minute
 	startPoll    = 100 * time.Millisecond
+	// stopTimeout is the time that a server has to stop before it is killed.
+	stopTimeout = 20 * time.Second
 	// node is the node that functions expect. Without an annotation, the object would have no
 	// fields that a manager could own.
 	node = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"127.0.0.1","annotations":{"save-managers":"true"}},` +
@@ -40,11 +41,11 @@ type cluster struct {
 	certificate []byte // of the server, as PEM
 	client      *http.Client
 	args        []string // the command line of the server
-	etcd        *process
-	manager     *process
+	etcd        *process.Process
+	manager     *process.Process
 	forward     *forwarder
-	killer      *killer
-	server      *process // the killer changes it, until it is stopped
+	killer      *process.Killer
+	server      *process.Process // the first one, if there is a killer
 }
 
 // startCluster starts the servers with new data, as hack/make-rules/test-cmd.sh starts them.
@@ -61,10 +62,10 @@ func (r *runner) startCluster(ctx context.Context) (_ *cluster, err error) {
 	c.client = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	key := filepath.Join(c.dir, "service-account.key")
-	if err := writeKey(key); err != nil {
+	if err := setup.WriteKey(key); err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(4)
+	ports, err := setup.FreePorts(4)
 	if err != nil {
 		return nil, err
 	}
@@ -75,10 +76,10 @@ func (r *runner) startCluster(ctx context.Context) (_ *cluster, err error) {
 			return nil, err
 		}
 	}
-	if c.server, err = startProcess(r.output, c.args[0], c.args[1:]...); err != nil {
+	if c.server, err = c.startServer(); err != nil {
 		return nil, err
 	}
-	if err := c.await(ctx, c.url("/readyz"), c.server); err != nil {
+	if err := c.ready(ctx, c.server); err != nil {
 		return nil, err
 	}
 	if c.certificate, err = certificate(c.port); err != nil {
@@ -97,9 +98,26 @@ func (r *runner) startCluster(ctx context.Context) (_ *cluster, err error) {
 		return nil, err
 	}
 	if r.kill > 0 {
-		c.killer = startKiller(c, r.kill)
+		c.killer = &process.Killer{Interval: r.kill, Start: c.startServer, Ready: c.ready}
+		c.killer.Run(ctx, c.server)
 	}
 	return c, nil
+}
+
+// startProgram starts a program, whose log is appended to a file.
+func (c *cluster) startProgram(program string, args ...string) (*process.Process, error) {
+	name := filepath.Base(program)
+	return process.Start(process.Program{Name: name, Path: program, Args: args, Log: c.r.log(name)})
+}
+
+// startServer starts the server, also after it has been killed.
+func (c *cluster) startServer() (*process.Process, error) {
+	return c.startProgram(c.args[0], c.args[1:]...)
+}
+
+// ready waits until the server is ready.
+func (c *cluster) ready(ctx context.Context, p *process.Process) error {
+	return c.await(ctx, c.url("/readyz"), p)
 }
 
 // serverArgs returns the command line of the server: the flags of hack/make-rules/test-cmd.sh,
@@ -133,7 +151,7 @@ func (r *runner) serverArgs(dir, key string, port, etcd int) []string {
 // startEtcd starts the etcd of the real server.
 func (c *cluster) startEtcd(ctx context.Context, client, peer int) (err error) {
 	clients, peers := fmt.Sprintf("http://127.0.0.1:%d", client), fmt.Sprintf("http://127.0.0.1:%d", peer)
-	c.etcd, err = startProcess(c.r.output, filepath.Join(c.r.bin, "etcd"), "--data-dir="+filepath.Join(c.dir, "etcd"),
+	c.etcd, err = c.startProgram(filepath.Join(c.r.bin, "etcd"), "--data-dir="+filepath.Join(c.dir, "etcd"),
 		"--listen-client-urls="+clients, "--advertise-client-urls="+clients,
 		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers)
 	if err != nil {
@@ -167,7 +185,7 @@ current-context: local
 		return err
 	}
 	ca := filepath.Join(c.r.scripts, "hack", "testdata", "ca")
-	c.manager, err = startProcess(c.r.output, filepath.Join(c.r.bin, "kube-controller-manager"),
+	c.manager, err = c.startProgram(filepath.Join(c.r.bin, "kube-controller-manager"),
 		"--kubeconfig="+kubeconfig, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port),
 		"--cert-dir="+filepath.Join(c.dir, "manager"),
 		// There is one, which must survive that the server is killed.
@@ -216,16 +234,16 @@ func (c *cluster) request(ctx context.Context, method, url, body string) (int, [
 }
 
 // await waits until a URL answers with 200.
-func (c *cluster) await(ctx context.Context, url string, p *process) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("%s is not ready after %v; its log is %s", p.name, startTimeout, p.log))
+func (c *cluster) await(ctx context.Context, url string, p *process.Process) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("%s is not ready after %v; logs: %s", url, startTimeout, c.r.output))
 	defer cancel()
 	for {
 		if status, _, err := c.request(ctx, http.MethodGet, url, ""); err == nil && status == http.StatusOK {
 			return nil
 		}
 		select {
-		case <-p.ended:
-			return p.check()
+		case <-p.Done():
+			return p.Check()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(startPoll):
@@ -236,23 +254,29 @@ func (c *cluster) await(ctx context.Context, url string, p *process) error {
 // check returns an error if a server has ended by itself.
 func (c *cluster) check() error {
 	var errs []error
-	for _, p := range []*process{c.etcd, c.manager} {
+	for _, p := range []*process.Process{c.etcd, c.manager} {
 		if p != nil {
-			errs = append(errs, p.check())
+			errs = append(errs, p.Check())
 		}
 	}
 	if c.killer != nil {
-		return errors.Join(append(errs, c.killer.check())...)
+		return errors.Join(append(errs, c.killer.Err())...)
 	}
-	return errors.Join(append(errs, c.server.check())...)
+	return errors.Join(append(errs, c.server.Check())...)
 }
 
 // stop ends all servers. What the race detector has found is an error.
 func (c *cluster) stop() error {
+	var errs []error
 	if c.killer != nil {
-		c.killer.stop()
+		errs = append(errs, c.killer.Stop())
+		c.server = c.killer.Process()
 	}
-	errs := []error{c.manager.stop(), c.server.stop(), c.etcd.stop()}
+	for _, p := range []*process.Process{c.manager, c.server, c.etcd} {
+		if p != nil && !p.Stop(stopTimeout) {
+			errs = append(errs, fmt.Errorf("a program has not stopped within %v: %w", stopTimeout, p.Check()))
+		}
+	}
 	if c.forward != nil {
 		errs = append(errs, c.forward.stop())
 	}
@@ -267,9 +291,10 @@ func (c *cluster) races() error {
 	if c.server == nil {
 		return nil
 	}
-	data, err := os.ReadFile(c.server.log)
+	log := c.r.log(filepath.Base(c.args[0]))
+	data, err := os.ReadFile(log)
 	if err == nil && strings.Contains(string(data), "WARNING: DATA RACE") {
-		err = fmt.Errorf("the server has a data race: see %s", c.server.log)
+		err = fmt.Errorf("the server has a data race: see %s", log)
 	}
 	return err
 }
@@ -282,28 +307,4 @@ func certificate(port int) ([]byte, error) {
 	}
 	defer conn.Close()
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: conn.ConnectionState().PeerCertificates[0].Raw}), nil
-}
-
-// writeKey writes a key for the tokens of service accounts.
-func writeKey(path string) error {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		return err
-	}
-	block := &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
-	return os.WriteFile(path, pem.EncodeToMemory(block), 0o600)
-}
-
-// freePorts returns ports that nothing listens on.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // all at the end, so that they differ
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }

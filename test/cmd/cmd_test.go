@@ -1,15 +1,11 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestParseList makes sure that a list with a mistake is rejected: a line that is skipped would
@@ -101,24 +97,6 @@ func TestCheckTools(t *testing.T) {
 	err := checkTools([]string{"go", "no-such-tool-a", "no-such-tool-b"})
 	if err == nil || !strings.Contains(err.Error(), "no-such-tool-a, no-such-tool-b") {
 		t.Errorf("tools are missing: %v", err)
-	}
-}
-
-// TestRunGroup makes sure that a function ends at its deadline, with all processes that it has
-// started, and that it fails then.
-func TestRunGroup(t *testing.T) {
-	if err := checkTools([]string{"bash", "sleep"}); err != nil {
-		t.Skip(err)
-	}
-	late := errors.New("late")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, late)
-	defer cancel()
-	out, err := runGroup(ctx, exec.Command("bash", "-c", "echo begin; (sleep 600; echo end) & wait; echo end"))
-	if !errors.Is(err, late) || strings.TrimSpace(string(out)) != "begin" {
-		t.Errorf("ended with %q, %v", out, err)
-	}
-	if out, err := runGroup(t.Context(), exec.Command("bash", "-c", "echo out; echo err >&2; exit 3")); err == nil || string(out) != "out\nerr\n" {
-		t.Errorf("a failure ended with %q, %v", out, err)
 	}
 }
 

@@ -1,3 +1,7 @@
 module espalier.dev/test/cmd
 
 go 1.26.0
+
+replace espalier.dev => ../..
+
+require espalier.dev v0.0.0

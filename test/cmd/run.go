@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"espalier.dev/internal/process"
 )
 
 // shownLines is the number of lines of output that are shown of a function that fails.
@@ -168,9 +169,9 @@ func (r *runner) function(ctx context.Context, c *cluster, function string) ([]b
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	cmd := exec.Command("bash", "function.sh")
-	cmd.Dir = r.scripts
-	cmd.Env = []string{"FUNCTION=" + function, "SECURE_API_PORT=" + strconv.Itoa(c.port), "PATH=" + os.Getenv("PATH"),
+	var out bytes.Buffer
+	shell := process.Program{Name: function, Path: "bash", Args: []string{"function.sh"}, Dir: r.scripts, Stdout: &out, Stderr: &out}
+	shell.Environment = []string{"FUNCTION=" + function, "SECURE_API_PORT=" + strconv.Itoa(c.port), "PATH=" + os.Getenv("PATH"),
 		// The version of kubectl and that of the server may differ.
 		"ALLOW_SKEW=true",
 		"HTTPS_PROXY=" + r.files.url, "NO_PROXY=127.0.0.1,localhost", "SSL_CERT_FILE=" + r.files.certificate,
@@ -181,7 +182,7 @@ func (r *runner) function(ctx context.Context, c *cluster, function string) ([]b
 		if err := os.MkdirAll(sub, 0o755); err != nil {
 			return nil, err
 		}
-		cmd.Env = append(cmd.Env, name+"="+sub)
+		shell.Environment = append(shell.Environment, name+"="+sub)
 	}
 	// Some functions read the server's certificate, as kube-apiserver writes it.
 	if err := os.WriteFile(filepath.Join(dir, "tmp", "apiserver.crt"), c.certificate, 0o644); err != nil {
@@ -189,8 +190,12 @@ func (r *runner) function(ctx context.Context, c *cluster, function string) ([]b
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, r.timeout, fmt.Errorf("it has not ended within %v", r.timeout))
 	defer cancel()
-	return runGroup(ctx, cmd)
+	err = process.Run(ctx, shell, 0)
+	return out.Bytes(), err
 }
+
+// log returns the path of the log of a program.
+func (r *runner) log(name string) string { return filepath.Join(r.output, name+".log") }
 
 // save writes the output of a function that fails.
 func (r *runner) save(function string, attempt int, out []byte) error {

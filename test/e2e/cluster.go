@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"espalier.dev/internal/process"
+	"espalier.dev/internal/process/setup"
 	"espalier.dev/server/pki"
 )
 
@@ -32,6 +34,8 @@ const (
 	readyPoll    = 100 * time.Millisecond
 	// restartDelay is the time until a supervised program is started again.
 	restartDelay = time.Second
+	// stopTimeout is the time that a program has to end before it is killed.
+	stopTimeout = 15 * time.Second
 	// trackingConfigMap is written by kube-apiserver, and read by kube-controller-manager.
 	trackingConfigMap = "kube-apiserver-legacy-service-account-token-tracking"
 )
@@ -48,18 +52,19 @@ type cluster struct {
 	// deletion and the creation of a pod as one change, because it was not connected.
 	supervised bool
 
-	server *process
-	start  func() (*process, error) // starts the server, also after it has been killed
+	server *process.Process
+	start  func() (*process.Process, error) // starts the server, also after it has been killed
+	killer *process.Killer                  // or nil
 
 	mu       sync.Mutex
-	others   map[string]*process
+	others   map[string]*process.Process
 	restarts map[string]int // of supervised programs
 	stopping bool
 }
 
 // startCluster starts a cluster. It returns one that must be stopped, even with an error.
 func startCluster(ctx context.Context, fail context.CancelCauseFunc, o *options, p *programs) (*cluster, error) {
-	c := &cluster{logs: o.artifacts, fail: fail, supervised: o.kill > 0, others: map[string]*process{}, restarts: map[string]int{}}
+	c := &cluster{logs: o.artifacts, fail: fail, supervised: o.kill > 0, others: map[string]*process.Process{}, restarts: map[string]int{}}
 	data, err := os.MkdirTemp(o.artifacts, "data-")
 	if err != nil {
 		return c, err
@@ -68,7 +73,7 @@ func startCluster(ctx context.Context, fail context.CancelCauseFunc, o *options,
 	if err != nil {
 		return c, err
 	}
-	ports, err := freePorts(3)
+	ports, err := setup.FreePorts(3)
 	if err != nil {
 		return c, err
 	}
@@ -91,7 +96,7 @@ func startCluster(ctx context.Context, fail context.CancelCauseFunc, o *options,
 	}
 	c.kubeconfig = configs["admin"]
 	key := filepath.Join(data, "service-accounts.key")
-	if err := writeKey(key); err != nil {
+	if err := setup.WriteKey(key); err != nil {
 		return c, err
 	}
 	args := []string{
@@ -110,11 +115,11 @@ func startCluster(ctx context.Context, fail context.CancelCauseFunc, o *options,
 	} else {
 		args = slices.Concat([]string{"serve"}, args, []string{"--controllers=", "--data-dir=" + filepath.Join(data, "server"), "--semantics=kubernetes"})
 	}
-	c.start = func() (*process, error) { return startProcess(fail, c.logs, "server", p.server, args...) }
+	c.start = func() (*process.Process, error) { return c.program(fail, "server", p.server, args...) }
 	if c.server, err = c.start(); err != nil {
 		return c, err
 	}
-	if err := c.ready(ctx); err != nil {
+	if err := c.ready(ctx, c.server); err != nil {
 		return c, err
 	}
 	if err := createNodes(ctx, c.kubeconfig); err != nil {
@@ -139,6 +144,15 @@ func startCluster(ctx context.Context, fail context.CancelCauseFunc, o *options,
 	)
 }
 
+// program starts a program, whose output is appended to a file. If it ends without having been stopped, fail is called.
+func (c *cluster) program(fail func(error), name, path string, args ...string) (*process.Process, error) {
+	p, err := process.Start(process.Program{Name: name, Path: path, Args: args, Log: filepath.Join(c.logs, name+".log")})
+	if err == nil {
+		p.Watch(fail)
+	}
+	return p, err
+}
+
 // add starts another program.
 func (c *cluster) add(name, path string, args ...string) error {
 	c.mu.Lock()
@@ -146,7 +160,7 @@ func (c *cluster) add(name, path string, args ...string) error {
 	if c.stopping {
 		return nil
 	}
-	fail := c.fail
+	var fail func(error) = c.fail
 	if c.supervised {
 		fail = func(error) {
 			time.Sleep(restartDelay)
@@ -164,7 +178,7 @@ func (c *cluster) add(name, path string, args ...string) error {
 			}
 		}
 	}
-	p, err := startProcess(fail, c.logs, name, path, args...)
+	p, err := c.program(fail, name, path, args...)
 	if err == nil {
 		c.others[name] = p
 	}
@@ -172,7 +186,7 @@ func (c *cluster) add(name, path string, args ...string) error {
 }
 
 // ready waits until the server is ready.
-func (c *cluster) ready(ctx context.Context) error {
+func (c *cluster) ready(ctx context.Context, server *process.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	var last error
@@ -191,6 +205,8 @@ func (c *cluster) ready(ctx context.Context) error {
 			last = errors.New(resp.Status)
 		}
 		select {
+		case <-server.Done():
+			return server.Check()
 		case <-ctx.Done():
 			return fmt.Errorf("the server is not ready: %w: %w", context.Cause(ctx), last)
 		case <-time.After(readyPoll):
@@ -198,20 +214,22 @@ func (c *cluster) ready(ctx context.Context) error {
 	}
 }
 
-// restart kills the server, and starts it again with the same data and port.
-func (c *cluster) restart(ctx context.Context) error {
-	if err := c.server.kill(); err != nil {
-		return err
-	}
-	var err error
-	if c.server, err = c.start(); err != nil {
-		return err
-	}
-	return c.ready(ctx)
+// startKiller kills the server each time it has been ready for a time.
+func (c *cluster) startKiller(ctx context.Context, interval time.Duration) {
+	c.killer = &process.Killer{Interval: interval, Start: c.start, Ready: c.ready, Failed: c.fail}
+	c.killer.Run(ctx, c.server)
+}
+
+// stopKiller ends the kills. The server is ready then, or an error is returned.
+func (c *cluster) stopKiller() error {
+	err := c.killer.Stop()
+	c.server = c.killer.Process()
+	fmt.Printf("the server was killed %d times\n", c.killer.Kills())
+	return err
 }
 
 // stop ends all programs: those that the server needs last.
-func (c *cluster) stop() error {
+func (c *cluster) stop() {
 	// After that nothing changes the maps.
 	c.mu.Lock()
 	c.stopping = true
@@ -219,18 +237,18 @@ func (c *cluster) stop() error {
 	for _, name := range slices.Sorted(maps.Keys(c.restarts)) {
 		fmt.Printf("%s was started again %d times\n", name, c.restarts[name])
 	}
-	var errs []error
+	var others sync.WaitGroup
 	for name, p := range c.others {
 		if name != "etcd" {
-			errs = append(errs, p.stop())
+			others.Go(func() { p.Stop(stopTimeout) })
 		}
 	}
-	for _, p := range []*process{c.server, c.others["etcd"]} {
+	others.Wait()
+	for _, p := range []*process.Process{c.server, c.others["etcd"]} {
 		if p != nil {
-			errs = append(errs, p.stop())
+			p.Stop(stopTimeout)
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // serverLogs returns the path of the server's log.

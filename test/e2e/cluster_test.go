@@ -4,13 +4,14 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"espalier.dev/internal/process"
 	"espalier.dev/server/pki"
 )
 
@@ -45,59 +46,34 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestProcess checks that the end of a process is a failure unless it was stopped, and that stop
-// ends those that ignore SIGTERM's usual meaning.
-func TestProcess(t *testing.T) {
+// TestAdd checks that a program that ends is a failure, or is started again if it is supervised.
+func TestAdd(t *testing.T) {
 	t.Parallel()
-	ctx, fail := context.WithCancelCause(context.Background())
-	defer fail(nil)
-	logs := t.TempDir()
-	p, err := startProcess(fail, logs, "waits", "/bin/sh", "-c", "echo started; sleep 1000 & wait")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.stop(); err != nil {
-		t.Error(err)
-	}
-	select {
-	case <-p.done:
-	default:
-		t.Error("it runs after stop")
-	}
-	if ctx.Err() != nil {
-		t.Errorf("an expected end is a failure: %v", context.Cause(ctx))
-	}
-	if _, err := startProcess(fail, logs, "ends", "/bin/sh", "-c", "exit 3"); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Minute):
-		t.Fatal("an unexpected end is no failure")
-	}
-	if got := context.Cause(ctx).Error(); !strings.Contains(got, "ends has ended: exit status 3") {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestRunProgram(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(context.Background())
-	started := filepath.Join(t.TempDir(), "started")
-	done := make(chan error, 1)
-	go func() { done <- runProgram(ctx, exec.Command("/bin/sh", "-c", "sleep 1000 & touch "+started+"; wait")) }()
-	for range 600 {
-		if _, err := os.Stat(started); err == nil {
-			break
+	for _, supervised := range []bool{false, true} {
+		ctx, fail := context.WithCancelCause(t.Context())
+		c := &cluster{logs: t.TempDir(), fail: fail, supervised: supervised, others: map[string]*process.Process{}, restarts: map[string]int{}}
+		runs := filepath.Join(c.logs, "runs")
+		if err := errors.Join(c.add("waits", "sleep", "1000"), c.add("ends", "/bin/sh", "-c", "echo >>"+runs+"; exit 3")); err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	cancel()
-	if err := <-done; err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
-		t.Errorf("got error %v", err)
-	}
-	if err := runProgram(context.Background(), exec.Command("/bin/sh", "-c", "exit 0")); err != nil {
-		t.Error(err)
+		started := func() int {
+			data, _ := os.ReadFile(runs) // it may not be there yet
+			return len(data)
+		}
+		for deadline := time.Now().Add(time.Minute); started() < 2 && ctx.Err() == nil && time.Now().Before(deadline); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		c.stop()
+		switch cause := context.Cause(ctx); {
+		case supervised && (cause != nil || started() < 2 || c.restarts["ends"] == 0 || c.restarts["waits"] != 0):
+			t.Errorf("supervised programs: %d starts, %v, restarts %v", started(), cause, c.restarts)
+		case !supervised && (cause == nil || !strings.HasPrefix(cause.Error(), "ends has exited: exit status 3; its log is ")):
+			t.Errorf("programs: %v", cause)
+		}
+		if c.others["waits"].Check() == nil {
+			t.Error("a program runs after stop")
+		}
+		fail(nil)
 	}
 }
 

@@ -165,24 +165,24 @@ func runSpecs(ctx context.Context, o *options, p *programs, selected []string) (
 	defer cancel(nil)
 	c, err := startCluster(ctx, cancel, o, p)
 	if err != nil {
-		return nil, errors.Join(err, c.stop())
+		c.stop()
+		return nil, err
 	}
 	began := time.Now()
 	var w *writer
-	var k *killer
 	if o.kill > 0 {
 		if w, err = startWriter(ctx, c.kubeconfig); err != nil {
-			return nil, errors.Join(err, c.stop())
+			c.stop()
+			return nil, err
 		}
-		k = startKiller(ctx, c, o.kill)
+		c.startKiller(ctx, o.kill)
 	}
 	results, err := p.run(ctx, o, c, selected)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause // a program of the cluster has ended, or the user has interrupted the run
 	}
-	if k != nil {
-		err = errors.Join(err, k.stop())
-		fmt.Printf("the server was killed %d times\n", k.kills)
+	if c.killer != nil {
+		err = errors.Join(err, c.stopKiller())
 	}
 	if w != nil && ctx.Err() == nil {
 		err = errors.Join(err, w.check(ctx))
@@ -190,7 +190,7 @@ func runSpecs(ctx context.Context, o *options, p *programs, selected []string) (
 	if ctx.Err() == nil {
 		err = errors.Join(err, c.check(ctx))
 	}
-	err = errors.Join(err, c.stop())
+	c.stop()
 	if o.real {
 		return results, err
 	}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"espalier.dev/internal/process"
 )
 
 const (
@@ -52,9 +54,11 @@ func build(ctx context.Context, o *options) (*programs, error) {
 			return path
 		}
 		fmt.Println("building", name)
-		cmd := exec.Command("go", slices.Concat(args[:len(args)-1], []string{"-ldflags=" + flags, "-o", path}, args[len(args)-1:])...)
-		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stdout, os.Stderr
-		err = runProgram(ctx, cmd)
+		args = slices.Concat(args[:len(args)-1], []string{"-ldflags=" + flags, "-o", path}, args[len(args)-1:])
+		err = process.Run(ctx, process.Program{Name: "go", Path: "go", Args: args, Dir: dir, Stdout: os.Stdout, Stderr: os.Stderr}, 0)
+		if err != nil {
+			err = fmt.Errorf("build %s: %w", name, err)
+		}
 		return path
 	}
 	const suite, real = "testdata/suite", "../envtest/testdata/real"
@@ -79,8 +83,8 @@ func build(ctx context.Context, o *options) (*programs, error) {
 // list returns the names of all specs of the selection.
 func (p *programs) list(ctx context.Context, artifacts string) ([]string, error) {
 	report := filepath.Join(artifacts, "list.json")
-	cmd := exec.Command(p.suite, "--ginkgo.dry-run", "--ginkgo.focus="+selection, "--ginkgo.json-report="+report, "--provider=skeleton")
-	if err := runProgram(ctx, cmd); err != nil {
+	args := []string{"--ginkgo.dry-run", "--ginkgo.focus=" + selection, "--ginkgo.json-report=" + report, "--provider=skeleton"}
+	if err := process.Run(ctx, process.Program{Name: "the suite", Path: p.suite, Args: args}, 0); err != nil {
 		return nil, fmt.Errorf("list specs: %w", err)
 	}
 	all, err := readReport(report)
@@ -105,10 +109,8 @@ func (p *programs) run(ctx context.Context, o *options, c *cluster, names []stri
 	args = append(args, "--focus", focus(names), p.suite, "--",
 		"--kubeconfig="+c.kubeconfig, "--kubectl-path="+p.kubectl, "--provider=skeleton", fmt.Sprintf("--num-nodes=%d", nodes),
 		"--dump-logs-on-failure=false", "--disable-log-dump=true")
-	cmd := exec.Command(p.ginkgo, args...)
-	cmd.Stdout, cmd.Stderr = out, out
 	fmt.Printf("running %d specs, %d at the same time\n", len(names), o.procs)
-	runErr := runProgram(ctx, cmd)
+	runErr := process.Run(ctx, process.Program{Name: "ginkgo", Path: p.ginkgo, Args: args, Stdout: out, Stderr: out}, 0)
 	if ctx.Err() != nil {
 		return nil, runErr
 	}

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"espalier.dev/cluster/internal/process"
+	"espalier.dev/internal/process"
 )
 
 // MaxNodes is the largest number of nodes: that of the largest clusters that Kubernetes supports.

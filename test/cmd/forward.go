@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,63 +8,6 @@ import (
 	"sync"
 	"time"
 )
-
-// killer kills the server of a cluster again and again, and starts it with the same data and port.
-type killer struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-	mutex  sync.Mutex
-	err    error
-}
-
-func startKiller(c *cluster, interval time.Duration) *killer {
-	ctx, cancel := context.WithCancel(context.Background())
-	k := &killer{cancel: cancel, done: make(chan struct{})}
-	go func() { // ends with stop
-		defer close(k.done)
-		for kills := 1; ; kills++ {
-			select {
-			case <-ctx.Done():
-				return
-			case <-c.server.ended:
-				k.fail(c.server.check())
-				return
-			case <-time.After(interval):
-			}
-			c.server.killNow()
-			p, err := startProcess(c.r.output, c.args[0], c.args[1:]...)
-			if err != nil {
-				k.fail(err)
-				return
-			}
-			c.server = p
-			if err := c.await(ctx, c.url("/readyz"), p); err != nil && ctx.Err() == nil {
-				k.fail(fmt.Errorf("after kill %d: %w", kills, err))
-				return
-			}
-		}
-	}()
-	return k
-}
-
-func (k *killer) fail(err error) {
-	k.mutex.Lock()
-	defer k.mutex.Unlock()
-	k.err = err
-}
-
-// check returns an error if the server could not be started again.
-func (k *killer) check() error {
-	k.mutex.Lock()
-	defer k.mutex.Unlock()
-	return k.err
-}
-
-// stop returns when no more kills follow.
-func (k *killer) stop() {
-	k.cancel()
-	<-k.done
-}
 
 // forwarder forwards connections to a server that is sometimes down: new connections wait for it.
 type forwarder struct {

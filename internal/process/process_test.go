@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -107,6 +108,68 @@ func TestRun(t *testing.T) {
 	if err := Run(ctx, program("polite", &polite), time.Minute); !errors.Is(err, cause) {
 		t.Error(err)
 	}
+	begin := time.Now()
+	if err := Run(ctx, program("stubborn", nil), 0); !errors.Is(err, cause) || time.Since(begin) > time.Minute {
+		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+}
+
+// TestLog appends the output of programs to a file, which errors name.
+func TestLog(t *testing.T) {
+	t.Parallel()
+	p := program("exit", nil)
+	p.Log = filepath.Join(t.TempDir(), "log")
+	for range 2 {
+		r, err := Start(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Err() == nil {
+			t.Error("it exited with code 0")
+		}
+		if err := r.Check(); err == nil || err.Error() != "exit has exited: exit status 3; its log is "+p.Log {
+			t.Error(err)
+		}
+	}
+	if data, err := os.ReadFile(p.Log); err != nil || string(data) != "goodbye\ngoodbye\n" {
+		t.Errorf("%q, %v", data, err)
+	}
+	p.Log = filepath.Join(t.TempDir(), "missing", "log")
+	if _, err := Start(p); !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "start exit: ") {
+		t.Error(err)
+	}
+}
+
+// TestWatch reports the end of a process, unless it was stopped or killed.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	ended := make(chan error, 3)
+	watched := func(does string) *Process {
+		t.Helper()
+		var out output
+		p, err := Start(program(does, &out))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if does == "polite" {
+			await(t, "the start", func() bool { return out.String() != "" })
+		}
+		if err := p.Check(); does == "polite" && err != nil {
+			t.Error(err)
+		}
+		p.Watch(func(err error) { ended <- err })
+		return p
+	}
+	watched("polite").Stop(time.Minute)
+	watched("polite").Kill()
+	watched("exit")
+	if err := <-ended; err.Error() != "exit has exited: exit status 3" {
+		t.Error(err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	if len(ended) > 0 {
+		t.Errorf("the end of a process that was stopped is reported: %v", <-ended)
+	}
 }
 
 // TestStop ends a program that can be asked, and one that must be killed.
@@ -125,8 +188,11 @@ func TestStop(t *testing.T) {
 			if does == "stubborn" {
 				grace = time.Millisecond
 			}
-			p.Stop(grace)
+			if asked := p.Stop(grace); asked != (does == "polite") {
+				t.Errorf("it ended without being killed: %t", asked)
+			}
 			p.Stop(grace) // it has ended
+			p.Kill()
 			if got := p.ExitCode(); got != code {
 				t.Errorf("the exit code is %d", got)
 			}
@@ -145,6 +211,10 @@ func TestEnvironment(t *testing.T) {
 	}
 	if got["PROCESS_TEST_SET"] != "environment" || got["PROCESS_TEST_UNSET"] != "program" {
 		t.Errorf("%q", env)
+	}
+	only := Program{Env: []string{"A=1"}, Environment: []string{"B=2"}, Dir: t.TempDir()}.command()
+	if !slices.Equal(only.Env, []string{"B=2"}) || only.Dir == "" {
+		t.Errorf("%q in %q", only.Env, only.Dir)
 	}
 }
 

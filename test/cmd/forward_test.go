@@ -6,11 +6,13 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"espalier.dev/internal/process/setup"
 )
 
 // TestForwarder makes sure that a connection waits for a server that is down, and ends with it.
 func TestForwarder(t *testing.T) {
-	ports, err := freePorts(1)
+	ports, err := setup.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}

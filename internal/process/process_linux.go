@@ -1,15 +1,9 @@
 package process
 
-import (
-	"os"
-	"syscall"
-)
+import "syscall"
 
 // attributes returns the attributes of new processes. They end with this one, and have a process group of their
 // own: signals of the terminal are for this process, which ends them in order.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
-
-// terminate asks a process to end.
-func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }

@@ -47,7 +47,7 @@ func (s *Supervisor) Keep(p Program) error {
 	defer s.mu.Unlock()
 	select {
 	case <-s.stopped:
-		return fmt.Errorf("start %s: the cluster is stopping", p.Name)
+		return fmt.Errorf("start %s: the supervisor has been stopped", p.Name)
 	default:
 	}
 	first, err := Start(p)
@@ -67,7 +67,7 @@ func (s *Supervisor) keep(p Program, r *Process) {
 		if r != nil {
 			select {
 			case <-r.Done():
-				err = fmt.Errorf("%s has exited: %s", p.Name, reason(r))
+				err = r.Check()
 			case <-s.stopped:
 				r.Stop(s.Grace)
 				return
@@ -94,14 +94,6 @@ func (s *Supervisor) keep(p Program, r *Process) {
 		}
 		r = nil
 	}
-}
-
-// reason returns why a process has ended.
-func reason(p *Process) string {
-	if err := p.Err(); err != nil {
-		return err.Error()
-	}
-	return "exit status 0"
 }
 
 // pause returns the time before a restart.

@@ -10,3 +10,6 @@ func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
 // terminate ends a process: it cannot be asked.
 func terminate(p *os.Process) error { return p.Kill() }
+
+// killGroup does nothing: there are no groups of processes.
+func killGroup(*os.Process) {}

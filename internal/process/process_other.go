@@ -2,14 +2,8 @@
 
 package process
 
-import (
-	"os"
-	"syscall"
-)
+import "syscall"
 
 // attributes returns the attributes of new processes. They have a process group of their own: signals of
 // the terminal are for this process, which ends them in order.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
-// terminate asks a process to end.
-func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }
