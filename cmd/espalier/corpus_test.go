@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"espalier.dev/analysis/forms"
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
@@ -62,10 +63,10 @@ func TestCorpusCommands(t *testing.T) {
 			}
 		})
 	}
-	for _, form := range showForms() {
-		t.Run("show "+form.name, func(t *testing.T) {
-			out, code := runApp(t, "show", form.name, "-o", "json", "-R", "-f", "v1", "-f", "v1beta1")
-			if code > 1 || code == 1 && form.name == "skeleton" || strings.Contains(out, object.RuleInvalidDefinition) {
+	for _, form := range forms.All() {
+		t.Run("show "+form.Name, func(t *testing.T) {
+			out, code := runApp(t, "show", form.Name, "-o", "json", "-R", "-f", "v1", "-f", "v1beta1")
+			if code > 1 || code == 1 && form.Name == "skeleton" || strings.Contains(out, object.RuleInvalidDefinition) {
 				t.Errorf("exits with %d: %.2000s", code, out)
 			}
 		})

@@ -11,45 +11,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/forms"
 	"espalier.dev/analysis/object"
-	"espalier.dev/api"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
-	"espalier.dev/schema"
 )
-
-// showForms returns the forms that show can print.
-func showForms() []showForm {
-	return []showForm{
-		{"core", "types, fields and items only, without value validations", func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
-			return v.Structural().WithoutValueValidations().ToJSONSchemaProps()
-		}},
-		{"skeleton", "all specified fields, including those under allOf, anyOf, oneOf and not",
-			func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
-				return schema.Skeleton(object.OriginalSchema(v.Definition().CRD(), v.Name()))
-			}},
-		{"structural", "the structural schema that validation, pruning and defaulting use",
-			func(v *crd.Version, _ schema.Semantics) *api.JSONSchemaProps {
-				return v.Structural().ToJSONSchemaProps()
-			}},
-		{"openapi-v2", "the schema as published in OpenAPI v2", func(v *crd.Version, sem schema.Semantics) *api.JSONSchemaProps {
-			return v.Structural().Unfold(sem).WeakenForOpenAPIV2(sem).ToJSONSchemaProps()
-		}},
-		{"openapi-v3", "the schema as published in OpenAPI v3", func(v *crd.Version, sem schema.Semantics) *api.JSONSchemaProps {
-			return v.Structural().Unfold(sem).ToJSONSchemaProps()
-		}},
-		{jsonSchemaForm, "a JSON Schema document for editors and other tools", nil},
-	}
-}
 
 func newShowCommand(a *app) *cobra.Command {
 	var o showOptions
 	var names []string
 	list := ""
-	for _, f := range showForms() {
-		names = append(names, f.name)
-		list += fmt.Sprintf("  %-11s %s\n", f.name, f.summary)
+	for _, f := range forms.All() {
+		names = append(names, f.Name)
+		list += fmt.Sprintf("  %-11s %s\n", f.Name, f.Summary)
 	}
 	c := &cobra.Command{
 		Use:   "show " + strings.Join(names, "|") + " (PATH|RESOURCE... | --from-cluster [RESOURCE...])",
@@ -111,7 +86,7 @@ Exit codes: 0 success, 1 a schema is not structural, ` + otherExitCodes + `.`,
 				paths, resources := splitResources(args[1:])
 				o.input.Paths, o.names = append(o.input.Paths, paths...), resources
 			}
-			return a.show(c, showForms()[slices.Index(names, args[0])], o)
+			return a.show(c, forms.All()[slices.Index(names, args[0])], o)
 		},
 	}
 	addInputFlags(c, &o.input, "CRDs", input.Definitions)
@@ -150,9 +125,9 @@ func splitResources(args []string) (paths, resources []string) {
 	return paths, resources
 }
 
-func (a *app) show(c *cobra.Command, form showForm, o showOptions) (err error) {
+func (a *app) show(c *cobra.Command, form forms.Form, o showOptions) (err error) {
 	switch {
-	case o.output == "" && form.name == jsonSchemaForm:
+	case o.output == "" && form.Name == forms.JSONSchema:
 		o.output = "json"
 	case o.output == "":
 		o.output = "yaml"
@@ -160,14 +135,14 @@ func (a *app) show(c *cobra.Command, form showForm, o showOptions) (err error) {
 		return fmt.Errorf("-o %s: must be yaml or json", o.output)
 	}
 	switch {
-	case form.name != jsonSchemaForm && o.directory != "":
-		return usageError(c, fmt.Errorf("--output-dir needs the form %s", jsonSchemaForm))
+	case form.Name != forms.JSONSchema && o.directory != "":
+		return usageError(c, fmt.Errorf("--output-dir needs the form %s", forms.JSONSchema))
 	case o.directory != "" && o.output != "json":
 		return usageError(c, errors.New("--output-dir writes JSON: remove -o"))
-	case form.name != jsonSchemaForm && o.strict:
-		return usageError(c, fmt.Errorf("--strict needs the form %s", jsonSchemaForm))
-	case form.name != jsonSchemaForm && o.singleTypes:
-		return usageError(c, fmt.Errorf("--single-types needs the form %s", jsonSchemaForm))
+	case form.Name != forms.JSONSchema && o.strict:
+		return usageError(c, fmt.Errorf("--strict needs the form %s", forms.JSONSchema))
+	case form.Name != forms.JSONSchema && o.singleTypes:
+		return usageError(c, fmt.Errorf("--single-types needs the form %s", forms.JSONSchema))
 	}
 	fromCluster, err := o.source.clusterGiven(c, "filename")
 	if err != nil {

@@ -9,24 +9,13 @@ import (
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"espalier.dev/analysis/forms"
 	"espalier.dev/analysis/jsonschema"
 	"espalier.dev/analysis/object"
-	"espalier.dev/api"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd"
-	"espalier.dev/schema"
 )
-
-// showForm is a form of a schema.
-type showForm struct {
-	name, summary string
-	// derive is nil for json-schema.
-	derive func(*crd.Version, schema.Semantics) *api.JSONSchemaProps
-}
-
-// jsonSchemaForm is the form for editors and other tools.
-const jsonSchemaForm = "json-schema"
 
 // showOptions are the flags of show.
 type showOptions struct {
@@ -52,7 +41,7 @@ type shownDefinition struct {
 // schemaWriter writes the schemas that show derives.
 type schemaWriter struct {
 	printer
-	form    showForm
+	form    forms.Form
 	options showOptions
 	// written counts schemas; kinds are those of the files.
 	written int
@@ -61,7 +50,7 @@ type schemaWriter struct {
 
 // definition writes the schemas of a resource.
 func (w *schemaWriter) definition(d shownDefinition, r *report.Reporter) error {
-	if d.given != nil && w.form.name != "skeleton" {
+	if d.given != nil && w.form.Structural {
 		checker := object.New(d.Definition, d.given.text())
 		for _, v := range d.Versions() {
 			if d.version != "" && v.Name() != d.version {
@@ -77,23 +66,17 @@ func (w *schemaWriter) definition(d shownDefinition, r *report.Reporter) error {
 			continue
 		}
 		w.written++
-		title := fmt.Sprintf("%s of %s, version %s", w.form.name, d.Name(), v.Name())
-		if w.form.name == jsonSchemaForm {
-			s, err := jsonschema.New(v, jsonschema.Options{Strict: w.options.strict, GoTypes: d.given == nil,
-				SingleTypes: w.options.singleTypes})
-			if err != nil {
-				return err
-			}
-			if err := w.jsonSchema(v, title, s); err != nil {
-				return err
-			}
-			continue
+		title := fmt.Sprintf("%s of %s, version %s", w.form.Name, d.Name(), v.Name())
+		derived, err := w.form.Derive(v, jsonschema.Options{Strict: w.options.strict, GoTypes: d.given == nil, SingleTypes: w.options.singleTypes})
+		if err != nil {
+			return err
 		}
-		derived := w.form.derive(v, d.Semantics())
-		if derived == nil {
-			derived = &api.JSONSchemaProps{}
+		if s, ok := derived.(jsonschema.Schema); ok {
+			err = w.jsonSchema(v, title, s)
+		} else {
+			err = w.print(title, derived)
 		}
-		if err := w.print(title, derived); err != nil {
+		if err != nil {
 			return err
 		}
 	}
