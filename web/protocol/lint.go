@@ -1,0 +1,144 @@
+package protocol
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"espalier.dev/analysis"
+	"espalier.dev/analysis/lint"
+	"espalier.dev/api"
+	"espalier.dev/internal/yamledit"
+)
+
+// LintRequest asks for problems in CRDs.
+type LintRequest struct {
+	CRDs      string    `json:"crds"`
+	Semantics Semantics `json:"semantics"`
+	// Conventions enables the rules of the Kubernetes API conventions.
+	Conventions bool `json:"conventions,omitempty"`
+}
+
+// LintAnswer is the answer to a LintRequest.
+type LintAnswer struct {
+	// Problems are texts that cannot be read.
+	Problems []Finding `json:"problems"`
+	Findings []Finding `json:"findings"`
+	// Checked is the number of CRDs.
+	Checked int `json:"checked"`
+	// More is set if there are more findings.
+	More bool `json:"more,omitempty"`
+}
+
+// lint answers a LintRequest.
+func (e *Engine) lint(ctx context.Context, r LintRequest) (*LintAnswer, error) {
+	t, err := newText(r.CRDs)
+	if err != nil {
+		return nil, err
+	}
+	answer := &LintAnswer{Problems: append([]Finding{}, t.problems...), Findings: []Finding{}}
+	var items []*item
+	var texts [][]byte
+	for _, it := range t.objects {
+		if api.IsDefinition(it.TypeMeta) {
+			items, texts = append(items, it), append(texts, it.json)
+		}
+	}
+	o := lint.Options{Semantics: r.Semantics.Semantics, Rules: e.options.Rules}
+	if r.Conventions {
+		o.Configs = []lint.Config{{Enable: []string{lint.Conventions}}}
+	}
+	found, err := lint.Run(ctx, texts, o)
+	if err != nil {
+		return nil, err
+	}
+	answer.Checked = len(items)
+	for i, it := range items {
+		for _, f := range found[i] {
+			if lint.AboutKey(f.Rule) {
+				f.Part = analysis.FieldName
+			}
+			answer.Findings = append(answer.Findings, it.finding(f))
+		}
+	}
+	answer.More = len(answer.Findings) > maxFindings
+	answer.Findings = sorted(answer.Findings)
+	return answer, nil
+}
+
+// RuleRequest asks for the page of a rule of lint.
+type RuleRequest struct {
+	Rule string `json:"rule"`
+}
+
+// RuleAnswer is the answer to a RuleRequest.
+type RuleAnswer struct {
+	Rule     string            `json:"rule"`
+	Severity analysis.Severity `json:"severity"`
+	Title    string            `json:"title"`
+	// Markdown is the page.
+	Markdown string `json:"markdown"`
+}
+
+// rule answers a RuleRequest.
+func (e *Engine) rule(_ context.Context, r RuleRequest) (*RuleAnswer, error) {
+	rule, err := lint.Lookup(r.Rule)
+	if err != nil {
+		return nil, failf(Failed, "%v", err)
+	}
+	return &RuleAnswer{rule.ID, rule.Severity, rule.Title, rule.Doc}, nil
+}
+
+// ApplyRequest asks for a text with a fix.
+type ApplyRequest struct {
+	Text string `json:"text"`
+	Fix  Fix    `json:"fix"`
+}
+
+// ApplyAnswer replaces a part of the text.
+type ApplyAnswer struct {
+	Start int    `json:"start"`
+	End   int    `json:"end"`
+	Text  string `json:"text"`
+}
+
+// apply answers an ApplyRequest.
+func (e *Engine) apply(_ context.Context, r ApplyRequest) (*ApplyAnswer, error) {
+	t, err := newText(r.Text)
+	if err != nil {
+		return nil, err
+	}
+	if r.Fix.Object < 0 || r.Fix.Object >= len(t.objects) {
+		return nil, failf(BadRequest, "the text has no such object")
+	}
+	it := t.objects[r.Fix.Object]
+	edits := slices.Clone(r.Fix.Edits)
+	for i := range edits {
+		edits[i].Pointer = it.base + edits[i].Pointer
+		if edits[i].Op == yamledit.Move || edits[i].Op == yamledit.Copy {
+			edits[i].To = it.base + edits[i].To
+		}
+	}
+	changed, err := yamledit.Apply(it.doc, edits...)
+	if err != nil {
+		return nil, failf(Failed, "the fix cannot be applied: %v", err)
+	}
+	base := int(it.doc.Offset())
+	old := it.doc.Source()
+	// Replace whole lines, so that no character is split.
+	start := 0
+	for start < min(len(old), len(changed)) && old[start] == changed[start] {
+		start++
+	}
+	start = bytes.LastIndexByte(old[:start], '\n') + 1
+	end := 0
+	for end < min(len(old), len(changed))-start && old[len(old)-1-end] == changed[len(changed)-1-end] {
+		end++
+	}
+	if i := bytes.IndexByte(old[len(old)-end:], '\n'); i >= 0 {
+		end -= i
+	} else {
+		end = 0
+	}
+	return &ApplyAnswer{t.utf16(base + start), t.utf16(base + len(old) - end), string(changed[start : len(changed)-end])}, nil
+}
