@@ -27,6 +27,7 @@ func lspFlags() []string {
 func newLSPCommand(a *app) *cobra.Command {
 	var listen string
 	var verbose bool
+	var from sourceFlags
 	c := &cobra.Command{
 		Use:   "lsp",
 		Short: "Serve editors: diagnostics, completion and documentation for CRDs and manifests",
@@ -39,8 +40,13 @@ that suppress findings, and the flags below. Files that are open count as they a
 a change of a CRD applies to its objects in other files at once.
 
 The schema of a document is that of its apiVersion and kind, for each document of a file: of the
-CRDs that --crd or the configuration file names, of those in the folder, or of Kubernetes' own
-kinds. Lsp never uses the network.
+CRDs that --crd or the configuration file names, of those in the folder, of those of the cluster
+of --from-cluster, or of Kubernetes' own kinds.
+
+With --from-cluster, the CRDs of a running cluster are read in the background, and again when
+they change. No answer waits for them: they are kept in the user's cache directory, and used
+from there until the cluster answers. Objects without a CRD are not reported before the CRDs
+of the cluster are known. Without the flag, lsp never uses the network.
 
 Exit codes: 0 after shutdown and exit, 1 if the client ends without them, 2 usage or input error.`,
 		Example: `  # For an editor that starts the server
@@ -49,16 +55,20 @@ Exit codes: 0 after shutdown and exit, 1 if the client ends without them, 2 usag
   # With CRDs outside of the folder, and strict about unknown fields
   espalier lsp --crd ~/crds --field-validation strict
 
+  # With the CRDs of a running cluster
+  espalier lsp --from-cluster --context staging
+
   # For editors that connect
   espalier lsp --listen unix:/tmp/espalier.sock
   espalier lsp --listen 127.0.0.1:4389`,
 		Args: noArgs(""),
-		RunE: func(c *cobra.Command, _ []string) error { return a.lsp(c, listen, verbose) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.lsp(c, &from, listen, verbose) },
 	}
 	c.Flags().StringVar(&listen, "listen", "", "`ADDRESS` to listen on instead of standard input: unix:PATH, or HOST:PORT on loopback")
 	c.Flags().Bool("stdio", true, "use standard input and output; the default, for editors that pass it")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "log messages of the protocol to standard error")
 	groupFlags(c.Flags(), generalFlags, "listen", "stdio", "verbose")
+	addFromClusterFlags(c, &from, "read CRDs that are neither in the folder nor in --crd from a running cluster, in the background")
 	for _, of := range []*cobra.Command{newValidateCommand(a, new(validateOptions)), newLintCommand(a, new(lintOptions))} {
 		for _, name := range lspFlags() {
 			if flag := of.Flags().Lookup(name); flag != nil && c.Flags().Lookup(name) == nil {
@@ -70,13 +80,13 @@ Exit codes: 0 after shutdown and exit, 1 if the client ends without them, 2 usag
 }
 
 // lsp runs the language server.
-func (a *app) lsp(c *cobra.Command, listen string, verbose bool) error {
+func (a *app) lsp(c *cobra.Command, from *sourceFlags, listen string, verbose bool) error {
 	if a.silence != nil {
 		a.silence()
 	}
 	flags := changedFlags(c, append(lspFlags(), "semantics"))
 	// Errors in flags are reported before an editor waits for an answer.
-	if _, err := a.newChecks(c.Context(), newWorkspace(os.TempDir(), false, nil, nil), append(flags, flagValue{"no-config", "true"})); err != nil {
+	if _, err := a.newChecks(c.Context(), newWorkspace(os.TempDir(), false, nil, nil, nil), append(flags, flagValue{"no-config", "true"})); err != nil {
 		return err
 	}
 	level := slog.LevelWarn
@@ -84,7 +94,12 @@ func (a *app) lsp(c *cobra.Command, listen string, verbose bool) error {
 		level = slog.LevelDebug
 	}
 	o := lsp.Options{Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))}
-	session := func(client *lsp.Client) lsp.Session { return a.newLSPSession(client, flags) }
+	options := lspOptions{flags: flags}
+	if len(from.named(c)) > 0 {
+		a.defaultKubeconfig(&from.cluster)
+		options.cluster, options.caches = &from.cluster, a.clusterCacheDir()
+	}
+	session := func(client *lsp.Client) lsp.Session { return a.newLSPSession(client, options) }
 	if listen != "" {
 		l, err := lsp.Listen(c.Context(), listen)
 		if err != nil {

@@ -100,8 +100,10 @@ func definedBy(text *lsp.Text, path string, offset int, sem schema.Semantics) *c
 // wait for a diagnosis.
 type workspaceView struct {
 	definitions *definitions
-	files       []*workspaceFile
-	semantics   schema.Semantics
+	// served are the CRDs of the cluster, or nil.
+	served    *servedCRDs
+	files     []*workspaceFile
+	semantics schema.Semantics
 }
 
 // view returns what the workspace knew after it was last read, and reads it the first time.
@@ -163,6 +165,11 @@ func (v *workspaceView) kinds(builtin *builtinVersions) (all []assist.Kind) {
 				gvk := version.GroupVersionKind()
 				add(assist.Kind{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Deprecated: version.DeprecationWarning() != ""})
 			}
+		}
+	}
+	if v.served != nil {
+		for _, k := range v.served.kinds {
+			add(k)
 		}
 	}
 	for gk, k := range builtin.kinds() {

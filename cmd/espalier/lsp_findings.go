@@ -247,7 +247,7 @@ func (w *workspace) validateFiles(ctx context.Context, wanted map[string]bool, c
 		return err
 	}
 	w.definitions.told = map[runtimeschema.GroupKind]bool{}
-	v := &validator{ctx: ctx, definitions: w.definitions, fields: k.fields, skip: k.validating.skip, release: k.validating.release.checks(),
+	v := &validator{ctx: ctx, definitions: w.definitions, fields: k.fields, skip: w.skipped(), release: k.validating.release.checks(),
 		variables: true}
 	results := &validationReporter{ctx: ctx, r: r, definitions: w.definitions, checkCRDs: k.validating.checkCRDs,
 		reported: map[*definition]bool{}, namespaces: map[string]bool{}}

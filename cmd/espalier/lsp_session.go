@@ -14,6 +14,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/lsp"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/cmd/espalier/internal/source"
 )
 
 // lspSession is a session of the language server: the workspaces of one client.
@@ -23,6 +24,10 @@ type lspSession struct {
 	flags   []flagValue
 	buffers *input.Buffers
 	builtin *builtinVersions
+	// cluster has the CRDs of a cluster. It is nil if there is none.
+	cluster *lspCluster
+	// running counts the functions in the background.
+	running sync.WaitGroup
 
 	mu sync.Mutex
 	// folders are those that are open in the editor, and loose the directories of other open files.
@@ -46,15 +51,29 @@ type diagnosed struct {
 // lookInterval is how often the file system is searched for changes if the client does not watch it.
 const lookInterval = 2 * time.Second
 
-func (a *app) newLSPSession(client *lsp.Client, flags []flagValue) *lspSession {
-	return &lspSession{a: a, client: client, flags: flags, buffers: &input.Buffers{}, builtin: newBuiltinVersions(),
+// lspOptions are the options of a session.
+type lspOptions struct {
+	// flags are those of validate and lint that the command line sets.
+	flags []flagValue
+	// cluster is the one whose CRDs are used, or nil, and caches the directory in which they are kept.
+	cluster *source.Cluster
+	caches  string
+}
+
+func (a *app) newLSPSession(client *lsp.Client, o lspOptions) *lspSession {
+	s := &lspSession{a: a, client: client, flags: o.flags, buffers: &input.Buffers{}, builtin: newBuiltinVersions(),
 		loose: map[string]*workspace{}, last: map[lsp.URI]*diagnosed{}, told: map[string]string{}}
+	s.cluster = s.newLSPCluster(o)
+	return s
 }
 
 // Initialize opens the folders of the client.
-func (s *lspSession) Initialize(_ context.Context, params *lsp.InitializeParams) (*lsp.Features, error) {
+func (s *lspSession) Initialize(ctx context.Context, params *lsp.InitializeParams) (*lsp.Features, error) {
 	for _, f := range params.Folders() {
 		s.addFolder(f.URI)
+	}
+	if s.cluster != nil {
+		s.background(ctx, "CRDs of the cluster", s.cluster.run)
 	}
 	return &lsp.Features{
 		Name: "espalier", Version: buildVersion().version,
@@ -88,7 +107,7 @@ func (s *lspSession) addFolder(uri lsp.URI) {
 }
 
 func (s *lspSession) newWorkspace(root string, recursive bool) *workspace {
-	return newWorkspace(filepath.Clean(root), recursive, s.buffers, func(ctx context.Context, w *workspace) (*checks, error) {
+	return newWorkspace(filepath.Clean(root), recursive, s.buffers, s.cluster, func(ctx context.Context, w *workspace) (*checks, error) {
 		return s.a.newChecks(ctx, w, s.flags)
 	})
 }
@@ -268,5 +287,18 @@ func (s *lspSession) tell(w *workspace, err error) {
 	s.client.ShowMessage(lsp.MessageError, fmt.Sprintf("espalier cannot check %s: %s", w.root, message))
 }
 
-// Close has nothing to release: no method leaves anything behind.
-func (s *lspSession) Close() {}
+// Close waits for what runs in the background, whose context has ended.
+func (s *lspSession) Close() {
+	done := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(closeTime): // a program that gets credentials may hang
+	}
+}
+
+// closeTime is how long the end of a session waits for what runs in the background.
+const closeTime = 5 * time.Second

@@ -57,8 +57,9 @@ type workspace struct {
 	// are not in the workspace when they were read.
 	indexed []*workspaceDefinition
 	given   givenFiles
-	// served returns the CRDs of the cluster. It is nil if there is none.
-	served func() ([]*definition, error)
+	// cluster has the CRDs of a cluster, and served are those in definitions. Both may be nil.
+	cluster *lspCluster
+	served  *servedCRDs
 }
 
 // definitionPlace identifies the text of a CRD in a file.
@@ -102,10 +103,10 @@ type workspaceObject struct {
 }
 
 // newWorkspace returns a workspace. Nothing is read before it is needed.
-func newWorkspace(root string, recursive bool, buffers *input.Buffers,
+func newWorkspace(root string, recursive bool, buffers *input.Buffers, cluster *lspCluster,
 	newChecks func(context.Context, *workspace) (*checks, error)) *workspace {
-	return &workspace{root: root, recursive: recursive, buffers: buffers, newChecks: newChecks, running: make(chan struct{}, 1),
-		stale: map[string]bool{}, reset: true}
+	return &workspace{root: root, recursive: recursive, buffers: buffers, cluster: cluster, newChecks: newChecks,
+		running: make(chan struct{}, 1), stale: map[string]bool{}, reset: true}
 }
 
 // contains reports whether a file is one of the workspace, as far as its path tells.
@@ -142,9 +143,10 @@ func (w *workspace) refresh(ctx context.Context) (err error) {
 	stale, reset := w.stale, w.reset
 	w.stale, w.reset = map[string]bool{}, false
 	w.marks.Unlock()
+	changed := false
 	defer func() {
 		if err == nil {
-			if reset || len(stale) > 0 {
+			if reset || changed || len(stale) > 0 {
 				w.publish()
 			}
 			return
@@ -171,7 +173,7 @@ func (w *workspace) refresh(ctx context.Context) (err error) {
 		}
 		return w.index(ctx)
 	}
-	changed := w.given.changed(w)
+	changed = w.given.changed(w) || w.served != w.cluster.crds()
 	if len(stale) == 0 && !changed {
 		return nil
 	}
@@ -195,7 +197,7 @@ const maxRescan = 500
 
 // publish lets requests see what was read.
 func (w *workspace) publish() {
-	view := &workspaceView{definitions: w.definitions, semantics: w.checks.validator.semantics.Semantics}
+	view := &workspaceView{definitions: w.definitions, served: w.served, semantics: w.checks.validator.semantics.Semantics}
 	for _, path := range w.order {
 		view.files = append(view.files, w.files[path])
 	}
@@ -379,16 +381,10 @@ func (w *workspace) index(ctx context.Context) error {
 		found = append(found, d.definition)
 		kinds[d.kind] = true
 	}
-	served := w.served
+	w.served = w.cluster.crds()
+	others := w.served.of(v.semantics.Semantics)
 	given.Extend(func() ([]*definition, error) {
-		if served == nil {
-			return found, nil
-		}
-		others, err := served()
-		if err != nil {
-			return nil, err
-		}
-		others = slices.DeleteFunc(slices.Clone(others), func(d *definition) bool { return kinds[d.kind] })
+		others := slices.DeleteFunc(slices.Clone(others), func(d *definition) bool { return kinds[d.kind] })
 		return append(slices.Clip(found), others...), nil
 	})
 	w.definitions, w.indexed = given, w.crds(nil)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,18 +105,15 @@ func (s *served) Close() error { return nil }
 // The version in which CRDs are read, and the name of their resource.
 const definitionsVersion, definitionsPlural = "v1", "customresourcedefinitions"
 
+// definitionsPath is the path of the CRDs.
+const definitionsPath = "/apis/" + api.GroupName + "/" + definitionsVersion + "/" + definitionsPlural
+
 // Semantics is not known: the API does not say it.
 func (s *served) Semantics(context.Context) (string, error) { return "", nil }
 
 func (s *served) Definitions(ctx context.Context) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		const group, plural = "/apis/" + api.GroupName + "/" + definitionsVersion, definitionsPlural
-		l := &listing{client: s.client, path: path.Join(group, plural), yield: yield}
-		l.complete = func(o Object) Object {
-			o.JSON = withType(o.JSON, api.APIVersion, api.Kind)
-			o.Definition, o.where = o.Name, objectPath(group, plural, o)
-			return o
-		}
+		l := &listing{client: s.client, path: definitionsPath, complete: definitionOf, yield: yield}
 		if err := l.all(ctx, ""); err != nil {
 			yield(Object{}, fmt.Errorf("list the CRDs: %w", err))
 		}
@@ -215,6 +211,8 @@ type listing struct {
 	// last is the largest namespace and name that was returned. Lists are sorted by both, so
 	// objects up to resumed have been returned already if the list had to be started again.
 	last, resumed string
+	// version is the resource version of the list.
+	version string
 }
 
 func (l *listing) emit(o Object, err error) {
@@ -225,8 +223,9 @@ func (l *listing) emit(o Object, err error) {
 type page struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
-		Continue  string `json:"continue"`
-		Remaining int64  `json:"remainingItemCount"`
+		Continue        string `json:"continue"`
+		Remaining       int64  `json:"remainingItemCount"`
+		ResourceVersion string `json:"resourceVersion"`
 	} `json:"metadata"`
 	Items []json.RawMessage `json:"items"`
 }
@@ -253,6 +252,7 @@ func (l *listing) all(ctx context.Context, definition string) error {
 		if p.Items == nil && !strings.HasSuffix(p.Kind, "List") {
 			return fmt.Errorf("%s: the answer is not a list: it has no items", l.path)
 		}
+		l.version = p.Metadata.ResourceVersion
 		for _, item := range p.Items {
 			o := identified(Object{Definition: definition, JSON: item})
 			if key := o.Namespace + "/" + o.Name; key > l.resumed {

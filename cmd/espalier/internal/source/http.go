@@ -30,6 +30,9 @@ func HTTPClient(config *rest.Config) (*http.Client, error) {
 // strictTransport fails if an answer is a redirect, and limits the size of answers.
 type strictTransport struct{ http.RoundTripper }
 
+// WrappedRoundTripper returns the transport that has the connections, so that idle ones can be closed.
+func (t *strictTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
+
 func (t *strictTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.RoundTripper.RoundTrip(r)
 	if err != nil {

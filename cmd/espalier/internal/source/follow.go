@@ -1,0 +1,244 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+
+	"espalier.dev/api"
+)
+
+const (
+	// watchTime is how long one watch lasts.
+	watchTime = 5 * time.Minute
+	// settleTime is the time after a change in which more changes are awaited: an operator is
+	// installed with many CRDs, each of which the server changes several times.
+	settleTime = 200 * time.Millisecond
+	// pollTime is the time between two lists if the user may not watch CRDs.
+	pollTime = time.Minute
+)
+
+// Update is what has changed in the CRDs of an API server.
+type Update struct {
+	// Complete is set if CRDs has all of them: there are no others.
+	Complete bool
+	// CRDs are new or changed, sorted by name, and Deleted are names.
+	CRDs    []Object
+	Deleted []string
+}
+
+// Follow reads the CRDs of an API server and calls changed with all of them, and then with those that
+// change. It keeps none of them. It returns when a request fails, or when ctx ends.
+func Follow(ctx context.Context, config *rest.Config, changed func(Update)) error {
+	listing, err := NewCluster(config)
+	if err != nil {
+		return err
+	}
+	config = rest.CopyConfig(config)
+	config.Timeout = 0 // it would end watches
+	watching, err := NewCluster(config)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, c := range []Finder{listing, watching} {
+			utilnet.CloseIdleConnectionsFor(c.(*served).client.Client.Transport)
+		}
+	}()
+	f := &follower{list: listing.(*served), watching: watching.(*served), changed: changed}
+	for {
+		if err := f.read(ctx); err != nil {
+			return err
+		}
+		if err := f.follow(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// follower follows the CRDs of an API server.
+type follower struct {
+	list, watching *served
+	changed        func(Update)
+	// pending are the CRDs by name that have changed and that changed was not called with. Those
+	// without JSON are deleted. version is the resource version up to which all are known.
+	pending map[string]Object
+	version string
+}
+
+// definitionOf returns a CRD in a list or an event.
+func definitionOf(o Object) Object {
+	o.JSON = withType(o.JSON, api.APIVersion, api.Kind)
+	o.Definition, o.where = o.Name, path.Join(definitionsPath, o.Name)
+	return o
+}
+
+// read lists the CRDs.
+func (f *follower) read(ctx context.Context) error {
+	f.pending = map[string]Object{}
+	l := &listing{client: f.list.client, path: definitionsPath, complete: definitionOf, yield: func(o Object, _ error) bool {
+		f.pending[o.Name] = o
+		return true
+	}}
+	if err := l.all(ctx, ""); err != nil {
+		return fmt.Errorf("list the CRDs: %w", err)
+	}
+	f.version = l.version
+	f.tell(true)
+	return nil
+}
+
+// tell calls changed with what is pending.
+func (f *follower) tell(complete bool) {
+	u := Update{Complete: complete}
+	for _, name := range slices.Sorted(maps.Keys(f.pending)) {
+		if o := f.pending[name]; o.JSON != nil {
+			u.CRDs = append(u.CRDs, o)
+		} else {
+			u.Deleted = append(u.Deleted, name)
+		}
+	}
+	f.pending = map[string]Object{}
+	f.changed(u)
+}
+
+// follow watches the CRDs until they have to be listed again, which is no error.
+func (f *follower) follow(ctx context.Context) error {
+	for {
+		if f.version == "" {
+			return sleep(ctx, pollTime)
+		}
+		err := f.watch(ctx)
+		var status *apierrors.StatusError
+		switch {
+		case err == nil, errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		case errors.Is(err, errExpired):
+			return nil
+		case errors.As(err, &status) && status.ErrStatus.Code == http.StatusGone:
+			return nil
+		case apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err):
+			return sleep(ctx, pollTime)
+		default:
+			return fmt.Errorf("watch the CRDs: %w", err)
+		}
+	}
+}
+
+// errExpired is returned if the server has no events since the last known version.
+var errExpired = errors.New("the resource version is too old")
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// watchEvent is an event of a watch.
+type watchEvent struct {
+	Type   string          `json:"type"`
+	Object json.RawMessage `json:"object"`
+}
+
+// watch follows the CRDs until the server ends the watch.
+func (f *follower) watch(ctx context.Context) error {
+	// A connection on which nothing arrives anymore is given up.
+	ctx, cancel := context.WithTimeout(ctx, watchTime+time.Minute)
+	defer cancel()
+	body, err := f.watching.client.Get().AbsPath(definitionsPath).Param("watch", "1").Param("resourceVersion", f.version).
+		Param("allowWatchBookmarks", "true").Param("timeoutSeconds", strconv.Itoa(int(watchTime.Seconds()))).Stream(ctx)
+	if err != nil {
+		return err
+	}
+	events, ended := make(chan watchEvent), make(chan error, 1)
+	go func() {
+		defer close(events)
+		for in := json.NewDecoder(body); ; {
+			var e watchEvent
+			if err := in.Decode(&e); err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case events <- e:
+			case <-ctx.Done():
+				ended <- ctx.Err()
+				return
+			}
+		}
+	}()
+	defer func() {
+		cancel()
+		_ = body.Close() // it is not used anymore
+		for range events {
+		}
+	}()
+	settled := time.NewTimer(settleTime)
+	settled.Stop()
+	defer settled.Stop()
+	for {
+		select {
+		case e, ok := <-events:
+			if !ok {
+				if len(f.pending) > 0 {
+					f.tell(false)
+				}
+				if err := <-ended; !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+					return err
+				}
+				// A server that ends each watch at once is not asked in a busy loop.
+				return sleep(ctx, settleTime)
+			}
+			before := len(f.pending)
+			if err := f.apply(e); err != nil {
+				return err
+			}
+			if before == 0 && len(f.pending) > 0 {
+				settled.Reset(settleTime)
+			}
+		case <-settled.C:
+			f.tell(false)
+		}
+	}
+}
+
+// apply applies an event.
+func (f *follower) apply(e watchEvent) error {
+	var head struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Code     int               `json:"code"`
+		Message  string            `json:"message"`
+	}
+	if err := json.Unmarshal(e.Object, &head); err != nil {
+		return fmt.Errorf("the answer is not a watch: %w", err)
+	}
+	switch e.Type {
+	case "ERROR":
+		if head.Code == http.StatusGone {
+			return errExpired
+		}
+		return fmt.Errorf("the server has ended the watch: %s", head.Message)
+	case "ADDED", "MODIFIED":
+		o := definitionOf(identified(Object{JSON: e.Object}))
+		f.pending[o.Name] = o
+	case "DELETED":
+		f.pending[head.Metadata.Name] = Object{Name: head.Metadata.Name}
+	}
+	f.version = head.Metadata.ResourceVersion
+	return nil
+}

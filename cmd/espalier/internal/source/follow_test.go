@@ -1,0 +1,124 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// follows lists the CRDs of each state of a server in turn, and answers watches with events.
+type follows struct {
+	lists  []string
+	events []string
+}
+
+func (f *follows) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	next := func(from *[]string) string {
+		if len(*from) == 0 {
+			return ""
+		}
+		text := (*from)[0]
+		*from = (*from)[1:]
+		return text
+	}
+	if r.URL.Query().Get("watch") == "" {
+		fmt.Fprintf(w, `{"kind": "CustomResourceDefinitionList", "metadata": {"resourceVersion": "5"}, "items": [%s]}`, next(&f.lists))
+		return
+	}
+	text := next(&f.events)
+	if text == "" {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	fmt.Fprintln(w, text)
+}
+
+func event(kind, name, version string) string {
+	return fmt.Sprintf(`{"type": %q, "object": {"metadata": {"name": %q, "resourceVersion": %q}}}`, kind, name, version)
+}
+
+// TestFollow follows a server that ends watches, has forgotten a version, and fails at last.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	const a, b = `{"metadata": {"name": "a.b"}}`, `{"metadata": {"name": "b.b"}}`
+	server := httptest.NewServer(&follows{lists: []string{a + "," + b, b}, events: []string{
+		event("BOOKMARK", "", "6"),
+		event("MODIFIED", "b.b", "7") + "\n" + event("ADDED", "c.b", "8") + "\n" + event("DELETED", "a.b", "9"),
+		`{"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}`,
+		event("ADDED", "d.b", "10"),
+	}})
+	defer server.Close()
+	var got []string
+	err := Follow(t.Context(), &rest.Config{Host: server.URL, Timeout: time.Minute}, func(u Update) {
+		text := fmt.Sprint(u.Complete)
+		for _, o := range u.CRDs {
+			text += " " + o.Name
+			if !strings.Contains(string(o.JSON), `"kind":"CustomResourceDefinition"`) {
+				t.Errorf("%s is %s", o.Name, o.JSON)
+			}
+		}
+		got = append(got, text+" -"+strings.Join(u.Deleted, " "))
+	})
+	if err == nil || !strings.HasPrefix(err.Error(), "watch the CRDs: ") {
+		t.Errorf("got %v", err)
+	}
+	if want := "true a.b b.b -|false b.b c.b -a.b|true b.b -|false d.b -"; strings.Join(got, "|") != want {
+		t.Errorf("got %s, want %s", strings.Join(got, "|"), want)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Follow(ctx, &rest.Config{Host: server.URL}, func(Update) {}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestDefinitionCache writes CRDs with hostile names, and uses many servers.
+func TestDefinitionCache(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join(t.TempDir(), "clusters")
+	config := &rest.Config{Host: "https://example.com:6443/a"}
+	c, err := OpenDefinitionCache(root, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := []byte(`{"metadata": {"name": "a.b", "uid": "x", "annotations": {"x": "y", "kubectl.kubernetes.io/last-applied-configuration": "z"}}, "status": {}}`)
+	for _, name := range []string{"../../x", "a/b", "", ".hidden", "a..b", strings.Repeat("a", 300), "A.b"} {
+		if err := c.Write(Object{Name: name, JSON: text}); err == nil {
+			t.Errorf("%q is written", name)
+		}
+	}
+	if err := c.Write(Object{Name: "a.b", JSON: []byte(`{"metadata": {"name": "` + strings.Repeat("x", maxCachedBytes) + `"}}`)}); err == nil {
+		t.Error("a large CRD is written")
+	}
+	if err := c.Write(Object{Name: "a.b", JSON: text}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(c.Path("a.b"))
+	if strings.Join(strings.Fields(string(got)), "") != `{"metadata":{"annotations":{"x":"y"},"name":"a.b"}}` || err != nil {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if c, err = OpenDefinitionCache(root, config); err != nil || strings.Join(c.Names(), " ") != "a.b" {
+		t.Errorf("got %v, %v", c, err)
+	}
+	for i := range maxServers + 3 {
+		if _, err := OpenDefinitionCache(root, &rest.Config{Host: "https://example.com", TLSClientConfig: rest.TLSClientConfig{CAData: []byte{byte(i)}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if entries, err := os.ReadDir(root); err != nil || len(entries) != maxServers {
+		t.Errorf("%d servers are cached, %v", len(entries), err)
+	}
+	if err := errors.Join(c.Remove("a.b"), c.Remove("a.b")); err != nil {
+		t.Error(err)
+	}
+}

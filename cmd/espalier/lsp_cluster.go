@@ -1,0 +1,320 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"espalier.dev/analysis/assist"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/lsp"
+	"espalier.dev/cmd/espalier/internal/source"
+	"espalier.dev/schema"
+)
+
+// lspCluster knows the CRDs of a cluster for a session of the language server. They are read in the
+// background, and kept in files, so that the next session has them before the cluster answers. No
+// method but run waits for anything.
+type lspCluster struct {
+	flags source.Cluster
+	// root is the directory of the caches, or "" if there is none.
+	root string
+	// changed is called when other CRDs are known, and tell tells the user.
+	changed func()
+	tell    func(kind lsp.MessageType, show bool, message string)
+
+	// known is nil before the first CRDs are known.
+	known atomic.Pointer[servedCRDs]
+
+	// Only run uses these: the cache, its server, and the CRDs by name.
+	cache    *source.DefinitionCache
+	cacheFor string
+	byName   map[string]*servedCRD
+	files    *input.Repositories
+}
+
+// servedCRDs are the CRDs of a cluster at one moment. They never change.
+type servedCRDs struct {
+	definitions map[schema.Semantics][]*definition
+	kinds       []assist.Kind
+}
+
+// servedCRD is a CRD of a cluster.
+type servedCRD struct {
+	sum         [sha256.Size]byte
+	definitions map[schema.Semantics]*definition
+	kinds       []assist.Kind
+}
+
+// Delays after a request has failed: the first, which doubles, and the longest.
+const (
+	firstRetry = time.Second
+	lastRetry  = time.Minute
+)
+
+// clusterCacheDir returns the directory of the caches of clusters, or "" if the user has none.
+func (a *app) clusterCacheDir() string {
+	dir, ok := a.environ("XDG_CACHE_HOME")
+	if !ok || !filepath.IsAbs(dir) {
+		var err error
+		if dir, err = os.UserCacheDir(); err != nil {
+			return ""
+		}
+	}
+	return filepath.Join(dir, "espalier", "clusters")
+}
+
+// crds returns the CRDs that are known, or nil.
+func (c *lspCluster) crds() *servedCRDs {
+	if c == nil {
+		return nil
+	}
+	return c.known.Load()
+}
+
+// pending reports whether the CRDs of the cluster are not known yet.
+func (c *lspCluster) pending() bool { return c != nil && c.known.Load() == nil }
+
+// of returns the CRDs for a semantics.
+func (s *servedCRDs) of(sem schema.Semantics) []*definition {
+	if s == nil {
+		return nil
+	}
+	return s.definitions[sem]
+}
+
+// run follows the CRDs of the cluster until the context ends.
+func (c *lspCluster) run(ctx context.Context) {
+	c.files = input.NewRepositories(ctx)
+	c.byName = map[string]*servedCRD{}
+	defer func() { _ = c.files.Close() }() // it has read files only
+	told, down, wait := false, false, firstRetry
+	for {
+		// The kubeconfig is read again each time: its credentials may be new.
+		config, err := c.flags.Config()
+		if err == nil {
+			if config.ExecProvider != nil {
+				config.ExecProvider.StdinUnavailable = true // it is the connection to the editor
+			}
+			c.open(ctx, config)
+			err = source.Follow(ctx, config, func(u source.Update) {
+				if down {
+					c.tell(lsp.MessageInfo, false, "espalier reads the CRDs of the cluster again")
+				}
+				down, wait = false, firstRetry
+				c.update(ctx, u)
+			})
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if !down {
+			using := "objects without a CRD in the workspace are not checked"
+			if !c.pending() {
+				using = fmt.Sprintf("the %d that were read before are used", len(c.byName))
+			}
+			// The user is told once. What follows is in the log.
+			c.tell(lsp.MessageWarning, !told, fmt.Sprintf("espalier cannot read the CRDs of the cluster: %v: %s", err, using))
+		}
+		told, down = true, true
+		select {
+		case <-time.After(wait):
+			wait = min(2*wait, lastRetry)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// open opens the cache of a cluster, and uses what it has.
+func (c *lspCluster) open(ctx context.Context, config *rest.Config) {
+	if c.cacheFor == config.Host {
+		return
+	}
+	c.cacheFor, c.cache = config.Host, nil
+	clear(c.byName)
+	if c.root == "" {
+		return
+	}
+	cache, err := source.OpenDefinitionCache(c.root, config)
+	if err != nil {
+		c.tell(lsp.MessageWarning, false, fmt.Sprintf("the CRDs of the cluster are not cached: %v", err))
+		return
+	}
+	c.cache = cache
+	for _, name := range cache.Names() {
+		if ctx.Err() != nil {
+			return
+		}
+		if crd := c.read(ctx, name); crd != nil {
+			c.byName[name] = crd
+		}
+	}
+	if len(c.byName) > 0 {
+		c.publish()
+	}
+}
+
+// update uses what has changed in the cluster.
+func (c *lspCluster) update(ctx context.Context, u source.Update) {
+	before := maps.Clone(c.byName)
+	if u.Complete {
+		clear(c.byName)
+	}
+	for _, name := range u.Deleted {
+		delete(c.byName, name)
+	}
+	var failed error
+	for _, o := range u.CRDs {
+		var crd *servedCRD
+		if c.cache != nil {
+			if err := c.cache.Write(o); err != nil {
+				failed = cmp.Or(failed, fmt.Errorf("%s: %w", o.Name, err))
+			} else {
+				crd = c.read(ctx, o.Name)
+			}
+		}
+		if crd == nil {
+			crd = keptCRD(o)
+		}
+		if old := before[o.Name]; crd != nil && old != nil && old.sum == crd.sum {
+			crd = old // it may be compiled
+		}
+		if crd != nil {
+			c.byName[o.Name] = crd
+		}
+	}
+	if c.cache != nil {
+		for _, name := range c.cache.Names() {
+			if c.byName[name] == nil {
+				failed = cmp.Or(failed, c.cache.Remove(name))
+			}
+		}
+	}
+	if failed != nil {
+		c.tell(lsp.MessageWarning, false, fmt.Sprintf("not all CRDs of the cluster are cached: %v", failed))
+	}
+	if c.pending() || !maps.Equal(before, c.byName) {
+		c.publish()
+	}
+}
+
+// read reads a CRD in the cache, or returns nil: it is read from the cluster then.
+func (c *lspCluster) read(ctx context.Context, name string) (found *servedCRD) {
+	flags := input.Flags{Paths: []string{c.cache.Path(name)}, Git: c.files, Keep: input.Definitions}
+	err := input.Read(ctx, emptyInput{}, flags, func(it *input.Item) error {
+		if isDefinition(it) && it.Name() == name {
+			found = newServedCRD(it, newIndexEntry)
+		}
+		return nil
+	}, func(input.Problem) { found = nil })
+	if err != nil {
+		return nil
+	}
+	return found
+}
+
+// keptCRD returns a CRD that is in no file, or nil if it cannot be read.
+func keptCRD(o source.Object) *servedCRD {
+	it, err := o.AsItem()
+	if err != nil || !isDefinition(it) {
+		return nil
+	}
+	return newServedCRD(it, newDefinition)
+}
+
+func newServedCRD(it *input.Item, entry func(*input.Item, schema.Semantics) *definition) *servedCRD {
+	crd := &servedCRD{sum: it.Sum(), definitions: map[schema.Semantics]*definition{}, kinds: servedKinds(it.JSON)}
+	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+		crd.definitions[sem] = entry(it, sem)
+	}
+	return crd
+}
+
+// servedKinds returns the versions that a CRD serves. It does not compile it: there may be many.
+func servedKinds(src []byte) (all []assist.Kind) {
+	var crd struct {
+		Spec struct {
+			Group string
+			Names struct{ Kind string }
+			// Schemas are large, and not decoded.
+			Versions []struct {
+				Name               string
+				Served, Deprecated bool
+			}
+		}
+	}
+	if json.Unmarshal(src, &crd) != nil {
+		return nil // nobody can use it
+	}
+	for _, v := range crd.Spec.Versions {
+		if v.Served {
+			gv := runtimeschema.GroupVersion{Group: crd.Spec.Group, Version: v.Name}
+			all = append(all, assist.Kind{APIVersion: gv.String(), Kind: crd.Spec.Names.Kind, Deprecated: v.Deprecated})
+		}
+	}
+	return all
+}
+
+// publish lets workspaces see the CRDs.
+func (c *lspCluster) publish() {
+	now := &servedCRDs{definitions: map[schema.Semantics][]*definition{}}
+	for _, name := range slices.Sorted(maps.Keys(c.byName)) {
+		crd := c.byName[name]
+		for sem, d := range crd.definitions {
+			now.definitions[sem] = append(now.definitions[sem], d)
+		}
+		now.kinds = append(now.kinds, crd.kinds...)
+	}
+	c.known.Store(now)
+	c.changed()
+}
+
+// newLSPCluster returns the cluster of a session, or nil if there is none.
+func (s *lspSession) newLSPCluster(o lspOptions) *lspCluster {
+	if o.cluster == nil {
+		return nil
+	}
+	return &lspCluster{flags: *o.cluster, root: o.caches, changed: s.client.Diagnose, tell: func(kind lsp.MessageType, show bool, message string) {
+		if show {
+			s.client.ShowMessage(kind, message)
+		} else {
+			s.client.LogMessage(kind, message)
+		}
+	}}
+}
+
+// background runs a function until the session ends. A panic ends the function only.
+func (s *lspSession) background(ctx context.Context, what string, run func(context.Context)) {
+	s.running.Add(1)
+	go func() {
+		defer s.running.Done()
+		defer func() {
+			if p := recover(); p != nil {
+				s.client.LogMessage(lsp.MessageError, fmt.Sprintf("%s: panic: %v", what, p))
+			}
+		}()
+		run(ctx)
+	}()
+}
+
+// skipped returns which objects are not validated. As long as the CRDs of the cluster are unknown,
+// nothing is said about objects that have none in the workspace.
+func (w *workspace) skipped() skipFlags {
+	skip := w.checks.validating.skip
+	if w.cluster != nil && w.served == nil {
+		skip.missing, skip.undefined = true, true
+	}
+	return skip
+}
