@@ -70,6 +70,11 @@ bench-cli: ## benchmark espalier validate against kubeconform and kubectl-valida
 bench-audit: ## benchmark espalier audit on a snapshot with 1,000,000 objects: objects per second, largest heap
 	ESPALIER_AUDIT_OBJECTS=1000000 go test -run '^$$' -bench BenchmarkAudit -benchtime 1x -timeout=60m ./cmd/espalier
 
+.PHONY: bench-lsp
+bench-lsp: ## measure the language server: completion with the largest CRD of the corpus, diagnostics of 1 MB, memory with the corpus as a workspace
+	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go build -trimpath -ldflags='-s -w' -o "$$bin/espalier" ./cmd/espalier && \
+	  ESPALIER_LSP_PROGRAM="$$bin/espalier" go test -run '^$$' -bench BenchmarkLSP -benchtime 1x -timeout 30m ./cmd/espalier 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
+
 .PHONY: bench-envtest
 bench-envtest: ## run the suites of envtest with the real kube-apiserver and etcd, too, which are built first, and the times of both, medians of ENVTEST_TURNS; ENVTEST_REAL names a directory that has them
 	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go build -o "$$bin/espalier" ./cmd/espalier && \
