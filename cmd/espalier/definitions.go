@@ -58,6 +58,9 @@ type definition struct {
 	// checker includes CEL rules. pruner omits them, because they are expensive to
 	// compile.
 	checker, pruner func() (*object.Checker, error)
+	// judged is whether the API server would reject the CRD, if that is known, and judging guards it.
+	judging sync.Mutex
+	judged  *bool
 	// shape is a checksum of what decides about objects, to compare CRDs.
 	shape func() [sha256.Size]byte
 	// admitted is the Definition for admission policies.
@@ -323,8 +326,21 @@ func (d *definition) readable() []byte {
 	return d.item().JSON
 }
 
-// rejected reports whether the API server would reject the CRD.
+// rejected reports whether the API server would reject the CRD. It remembers the answer.
 func (d *definition) rejected(ctx context.Context) bool {
+	d.judging.Lock()
+	defer d.judging.Unlock()
+	if d.judged == nil {
+		rejected := d.isRejected(ctx)
+		if ctx.Err() != nil {
+			return rejected // the check may not be complete
+		}
+		d.judged = &rejected
+	}
+	return *d.judged
+}
+
+func (d *definition) isRejected(ctx context.Context) bool {
 	options := crd.Options{Semantics: d.semantics, Rules: cel.Checker{}}
 	if d.isV1beta1() {
 		var old v1beta1.CustomResourceDefinition

@@ -9,6 +9,7 @@ import (
 	"espalier.dev/analysis/lint"
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/crd"
 	"espalier.dev/schema/rules/typecheck"
 )
 
@@ -19,6 +20,8 @@ type lintInput struct {
 	// names are those of all objects, or only of CRDs and policies if filtered is set.
 	names    []lint.ObjectName
 	filtered bool
+	// compiled are the CRDs for policies. If it is nil, crds are compiled.
+	compiled []*crd.Definition
 }
 
 // textsOf returns the texts of objects.
@@ -48,6 +51,7 @@ func (a *app) lintPolicies(ctx context.Context, in *lintInput, configs []lint.Co
 			return builtinChecker().Check(ctx, source, nil, object.Strict)
 		},
 	}
+	o.Definitions = in.compiled
 	for _, it := range in.crds {
 		if d, err := newDefinition(it, a.semantics.Semantics).base(); err == nil {
 			o.Definitions = append(o.Definitions, d)

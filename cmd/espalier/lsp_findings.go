@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -122,32 +124,70 @@ type emptyInput struct{}
 
 func (emptyInput) Read([]byte) (int, error) { return 0, io.EOF }
 
+// fileResults are the last results of a file.
+type fileResults struct {
+	validated *validatedFile
+	linted    *lintedFile
+}
+
 // validatedFile is the result of validating a file.
 type validatedFile struct {
 	version, generation int
-	results             []documentResult
-	problems            []input.Problem
-	// recovered are findings about documents that do not parse, in the parts that do.
+	documents           []*validatedDocument
+	// byLine has the documents by their first line.
+	byLine   map[int][]*validatedDocument
+	problems []input.Problem
+}
+
+// validatedDocument is the result of validating a document.
+type validatedDocument struct {
+	source []byte
+	documentResult
+	// recovered are findings about a document that does not parse, in the parts that do.
 	recovered []report.Finding
+}
+
+// find returns the result of a document that has not changed, or nil. Its offset may be another one.
+func (of *validatedFile) find(d *input.Document) *validatedDocument {
+	if of == nil {
+		return nil
+	}
+	for _, known := range of.byLine[d.Line()] {
+		if bytes.Equal(known.source, d.Source()) {
+			return known
+		}
+	}
+	return nil
+}
+
+// add adds the result of a document.
+func (of *validatedFile) add(line int, d *validatedDocument) {
+	of.documents = append(of.documents, d)
+	// The position of what a program has rendered depends on other text.
+	if !slices.ContainsFunc(d.objects, func(o objectResult) bool { return o.item.Rendered() }) {
+		of.byLine[line] = append(of.byLine[line], d)
+	}
 }
 
 // report reports the result.
 func (of *validatedFile) report(to *validationReporter, recovered *report.Reporter) error {
-	for _, d := range of.results {
-		if err := to.report(d); err != nil {
+	for _, d := range of.documents {
+		if err := to.report(d.documentResult); err != nil {
 			return err
 		}
 	}
 	for _, p := range of.problems {
 		to.r.Failure(p)
 	}
-	for _, f := range of.recovered {
-		recovered.Add(f)
+	for _, d := range of.documents {
+		for _, f := range d.recovered {
+			recovered.Add(f)
+		}
 	}
 	return nil
 }
 
-// lintedFile is the result of linting a file. Its policies are linted anew each time.
+// lintedFile is the result of linting a file, without its policies: see policyResults.
 type lintedFile struct {
 	version  int
 	earlier  []*lint.Names
@@ -178,9 +218,14 @@ func (w *workspace) findings(ctx context.Context, paths []string) (map[string]*f
 	for _, path := range paths {
 		wanted[path] = true
 	}
-	for path, f := range w.files {
+	for path := range w.results {
 		if !wanted[path] {
-			f.validated, f.linted = nil, nil
+			delete(w.results, path)
+		}
+	}
+	for path := range wanted {
+		if w.results[path] == nil {
+			w.results[path] = &fileResults{}
 		}
 	}
 	all := map[string]*fileFindings{}
@@ -251,22 +296,24 @@ func (w *workspace) validateFiles(ctx context.Context, wanted map[string]bool, c
 		variables: true}
 	results := &validationReporter{ctx: ctx, r: r, definitions: w.definitions, checkCRDs: k.validating.checkCRDs,
 		reported: map[*definition]bool{}, namespaces: map[string]bool{}}
+	around := w.around(wanted)
 	for _, path := range w.order {
 		f := w.files[path]
 		if !wanted[path] {
-			if err := w.mention(f, v, results); err != nil {
+			if err := around.mention(f, v, results); err != nil {
 				return err
 			}
 			continue
 		}
-		if f.validated == nil || f.validated.version != f.version || f.validated.generation != w.generation {
-			of, err := w.validateFile(ctx, f, v)
+		kept := w.results[path]
+		if kept.validated == nil || kept.validated.version != f.version || kept.validated.generation != w.generation {
+			of, err := w.validateFile(ctx, f, v, kept.validated)
 			if err != nil {
 				return err // it is not complete
 			}
-			f.validated = of
+			kept.validated = of
 		}
-		if err := f.validated.report(results, aside); err != nil {
+		if err := kept.validated.report(results, aside); err != nil {
 			return err
 		}
 	}
@@ -275,7 +322,7 @@ func (w *workspace) validateFiles(ctx context.Context, wanted map[string]bool, c
 		if w.files[path] != nil {
 			continue
 		}
-		of, err := w.validateFile(ctx, &workspaceFile{path: path}, v)
+		of, err := w.validateFile(ctx, &workspaceFile{path: path}, v, nil)
 		if err != nil {
 			return err
 		}
@@ -287,15 +334,46 @@ func (w *workspace) validateFiles(ctx context.Context, wanted map[string]bool, c
 	return finish(r)
 }
 
-// mention tells a reporter of the objects of a file that is not validated.
-func (w *workspace) mention(f *workspaceFile, v *validator, results *validationReporter) error {
+// surroundings tell which objects of other files affect the findings about some.
+type surroundings struct {
+	// kinds are the kinds that CRDs in the files define: what is wrong with a CRD is reported if an
+	// object uses it, or another CRD of its kind.
+	kinds map[runtimeschema.GroupKind]bool
+	// directories are those of the files: objects that are twice are reported in each directory.
+	directories map[string]bool
+}
+
+// around returns the surroundings of files.
+func (w *workspace) around(wanted map[string]bool) *surroundings {
+	s := &surroundings{kinds: map[runtimeschema.GroupKind]bool{}, directories: map[string]bool{}}
+	for path := range wanted {
+		s.directories[filepath.Dir(path)] = true
+	}
+	for _, d := range w.definitions.All() { // those of --crd
+		if wanted[d.file] {
+			s.kinds[d.kind] = true
+		}
+	}
+	for _, d := range w.indexed {
+		if wanted[d.file] {
+			s.kinds[d.kind] = true
+		}
+	}
+	return s
+}
+
+// mention tells a reporter of the objects of a file that is not validated. Most have no effect: none of
+// their CRDs is compiled.
+func (s *surroundings) mention(f *workspaceFile, v *validator, results *validationReporter) error {
 	for _, o := range f.objects {
-		if o.crd == nil {
+		if o.crd == nil && s.kinds[lookup.KindOf(o.item)] {
 			if err := results.use(v.uses(o.item)); err != nil {
 				return err
 			}
 		}
-		results.duplicates.add(o.item, o.at)
+		if s.directories[filepath.Dir(o.item.File)] || o.item.Kustomization() != "" {
+			results.duplicates.add(o.item, o.at)
+		}
 	}
 	return nil
 }
@@ -312,15 +390,22 @@ func (v *validator) uses(it *input.Item) *definition {
 	return d
 }
 
-// validateFile validates the objects of a file.
-func (w *workspace) validateFile(ctx context.Context, f *workspaceFile, v *validator) (*validatedFile, error) {
-	of := &validatedFile{version: f.version, generation: w.generation}
+// validateFile validates the objects of a file. before is the last result, or nil: documents that have
+// not changed since then are not validated again.
+func (w *workspace) validateFile(ctx context.Context, f *workspaceFile, v *validator, before *validatedFile) (*validatedFile, error) {
+	of := &validatedFile{version: f.version, generation: w.generation, byLine: map[int][]*validatedDocument{}}
+	if before != nil && before.generation != w.generation {
+		before = nil
+	}
 	err := w.documents(ctx, w.checks.validating.objects, f.path, func(d *input.Document) error {
-		result := v.document(d)
-		of.results = append(of.results, result)
-		if result.problem != nil && len(result.objects) == 0 {
-			of.recovered = append(of.recovered, v.recover(d)...)
+		result := before.find(d)
+		if result == nil {
+			result = &validatedDocument{source: d.Source(), documentResult: v.document(d)}
+			if result.problem != nil && len(result.objects) == 0 {
+				result.recovered = v.recover(d)
+			}
 		}
+		of.add(d.Line(), result)
 		return nil
 	}, func(p input.Problem) { of.problems = append(of.problems, p) })
 	return of, cmp.Or(err, ctx.Err())
@@ -349,7 +434,6 @@ func (w *workspace) lintFiles(ctx context.Context, wanted map[string]bool, colle
 	if err != nil {
 		return err
 	}
-	var whole map[policyPlace][]analysis.Finding
 	paths := slices.Clone(w.order)
 	for path := range wanted {
 		if w.files[path] == nil {
@@ -364,25 +448,27 @@ func (w *workspace) lintFiles(ctx context.Context, wanted map[string]bool, colle
 		if f == nil {
 			f = &workspaceFile{path: path}
 		}
-		if err := w.lintFile(ctx, f); err != nil {
+		kept := w.results[path]
+		if err := w.lintFile(ctx, f, kept); err != nil {
 			return err
 		}
-		if len(f.linted.policies) > 0 && whole == nil {
-			if whole, err = w.lintPolicies(ctx); err != nil {
+		linted := kept.linted
+		if len(linted.policies) > 0 {
+			if err := w.lintPolicies(ctx); err != nil {
 				return err
 			}
 		}
-		for _, it := range f.linted.items {
+		for _, it := range linted.items {
 			r.Saw(it)
-			findings := f.linted.findings[it]
-			if slices.Contains(f.linted.policies, it) {
-				findings = whole[policyPlaceOf(it)]
+			findings := linted.findings[it]
+			if slices.Contains(linted.policies, it) {
+				findings = w.policies.findings[policyPlaceOf(it)]
 			}
 			for _, found := range placed(it, findings) {
 				r.Add(found)
 			}
 		}
-		for _, p := range f.linted.problems {
+		for _, p := range linted.problems {
 			r.Failure(p)
 		}
 	}
@@ -390,14 +476,14 @@ func (w *workspace) lintFiles(ctx context.Context, wanted map[string]bool, colle
 }
 
 // lintFile lints the CRDs of a file, unless nothing has changed.
-func (w *workspace) lintFile(ctx context.Context, f *workspaceFile) error {
+func (w *workspace) lintFile(ctx context.Context, f *workspaceFile, kept *fileResults) error {
 	var earlier []*lint.Names
 	if slices.ContainsFunc(f.objects, func(o workspaceObject) bool { return o.crd != nil }) {
 		for _, d := range w.crds(f) {
 			earlier = append(earlier, d.names())
 		}
 	}
-	if f.linted != nil && f.linted.version == f.version && reflect.DeepEqual(f.linted.earlier, earlier) {
+	if last := kept.linted; last != nil && last.version == f.version && f.version != 0 && reflect.DeepEqual(last.earlier, earlier) {
 		return nil
 	}
 	of := &lintedFile{version: f.version, earlier: earlier, findings: map[*input.Item][]analysis.Finding{}}
@@ -431,40 +517,6 @@ func (w *workspace) lintFile(ctx context.Context, f *workspaceFile) error {
 	for i, it := range crds {
 		of.findings[it] = found[i]
 	}
-	f.linted = of
+	kept.linted = of
 	return nil
-}
-
-// policyPlace is where a policy is.
-type policyPlace struct {
-	file string
-	line int
-	base string
-}
-
-func policyPlaceOf(it *input.Item) policyPlace { return policyPlace{it.File, it.Doc.Line(), it.Base} }
-
-// lintPolicies lints all policies of the workspace: what is wrong with one depends on others.
-func (w *workspace) lintPolicies(ctx context.Context) (map[policyPlace][]analysis.Finding, error) {
-	k := w.checks
-	aside, err := collector(k.linter, k.lint, k.linting.report, nil, func(report.Finding) {})
-	if err != nil {
-		return nil, err
-	}
-	in := &lintInput{}
-	if err := k.linter.readLintInput(ctx, k.linting.input, aside, in); err != nil {
-		return nil, err
-	}
-	findings := map[*input.Item][]analysis.Finding{}
-	if err := k.linter.lintPolicies(ctx, in, k.lintConfigs, findings); err != nil {
-		return nil, err
-	}
-	if slices.ContainsFunc(k.lintRules, func(r lint.Rule) bool { return r.ID == lookup.RuleRelease }) {
-		k.linting.release.checks().addPolicies(ctx, in.policies, findings)
-	}
-	all := map[policyPlace][]analysis.Finding{}
-	for _, it := range in.policies {
-		all[policyPlaceOf(it)] = findings[it]
-	}
-	return all, nil
 }

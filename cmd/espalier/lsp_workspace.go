@@ -43,6 +43,10 @@ type workspace struct {
 	// checks has the configuration. It is nil before the first scan.
 	checks *checks
 	files  map[string]*workspaceFile
+	// results are those of the last diagnosis, for files that are open.
+	results map[string]*fileResults
+	// policies are the findings about policies. They are nil before they are needed.
+	policies *policyResults
 	// versions is the number of the file that was read last.
 	versions int
 	// order has the files in the order in which commands read them.
@@ -87,9 +91,6 @@ type workspaceFile struct {
 	objects []workspaceObject
 	// version is different each time that it is read.
 	version int
-	// validated and linted are the last results, for files that are open.
-	validated *validatedFile
-	linted    *lintedFile
 }
 
 // workspaceObject is an object of a file.
@@ -106,7 +107,7 @@ type workspaceObject struct {
 func newWorkspace(root string, recursive bool, buffers *input.Buffers, cluster *lspCluster,
 	newChecks func(context.Context, *workspace) (*checks, error)) *workspace {
 	return &workspace{root: root, recursive: recursive, buffers: buffers, cluster: cluster, newChecks: newChecks,
-		running: make(chan struct{}, 1), stale: map[string]bool{}, reset: true}
+		running: make(chan struct{}, 1), stale: map[string]bool{}, reset: true, results: map[string]*fileResults{}}
 }
 
 // contains reports whether a file is one of the workspace, as far as its path tells.
