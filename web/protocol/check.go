@@ -62,7 +62,7 @@ type CheckedObject struct {
 	Other *Outcome `json:"other,omitempty"`
 }
 
-// Verdict says whether an object is accepted.
+// Verdict is what the API server answers to a request with the object.
 type Verdict string
 
 // The verdicts. No object without a CRD is known to be accepted.

@@ -158,22 +158,19 @@ func (s *Semantics) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &name); err != nil {
 		return err
 	}
-	for _, known := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
-		if name == known.String() || name == "" && known == schema.KEP {
-			s.Semantics = known
-			return nil
-		}
+	if name == "" {
+		return nil
 	}
-	return fmt.Errorf("unknown semantics %q: choose kep or kubernetes", name)
+	parsed, err := schema.ParseSemantics(name)
+	if err != nil {
+		return fmt.Errorf("unknown semantics %q: choose kep or kubernetes", name)
+	}
+	s.Semantics = parsed
+	return nil
 }
 
 // MarshalJSON writes the name of the semantics.
 func (s Semantics) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
 
 // other returns the other semantics.
-func (s Semantics) other() Semantics {
-	if s.Semantics == schema.KEP {
-		return Semantics{schema.Kubernetes}
-	}
-	return Semantics{schema.KEP}
-}
+func (s Semantics) other() Semantics { return Semantics{s.Other()} }
