@@ -103,6 +103,7 @@ type Handler struct {
 	scheme *runtime.Scheme
 	codecs serializer.CodecFactory
 	reads  *reads
+	noops  *noops
 	// webhooks creates the clients of conversion webhooks.
 	webhooks *webhook.ClientManager
 	// named are the resources that metrics name.
@@ -135,7 +136,7 @@ func New(c Config) (*Handler, error) {
 	}
 	lifetime, stop := context.WithCancel(context.Background())
 	h := &Handler{
-		lifetime: lifetime, stop: stop, config: c, scheme: c.Scheme, codecs: serializer.NewCodecFactory(c.Scheme), reads: newReads(c.Store),
+		lifetime: lifetime, stop: stop, config: c, scheme: c.Scheme, codecs: serializer.NewCodecFactory(c.Scheme), reads: newReads(c.Store), noops: newNoops(),
 		webhooks: clients, servings: map[string]*serving{}, fixed: map[string]*Fixed{}, virtuals: map[string]*virtual{},
 		named: metricNames{resources: map[runtimeschema.GroupResource]bool{}},
 	}

@@ -59,6 +59,8 @@ type write struct {
 	// stored is what was stored of the result, or nil. created is set if there was no object before.
 	stored  *storedTree
 	created bool
+	// observer is not nil if the result may be remembered.
+	observer *observer
 }
 
 // writeStrategy is what the strategies of the endpoint and of its status have in common.

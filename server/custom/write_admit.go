@@ -7,7 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -34,10 +33,13 @@ func (w *write) admit(ctx context.Context, obj, old *unstructured.Unstructured) 
 	if plugins := w.serving.handler.config.Admission(); plugins.Handles(op) {
 		if m, ok := admission.WithAudit(plugins).(admission.MutationInterface); ok {
 			managed := managedFields(obj)
-			if err := w.mutate(ctx, m, obj, old); err != nil {
+			seen, err := w.mutate(ctx, m, obj, old)
+			if err != nil {
 				return err
 			}
-			restoreManagedFields(ctx, obj, managed)
+			if seen {
+				restoreManagedFields(ctx, obj, managed)
+			}
 		}
 	}
 	w.dedupOwners(obj, true)
@@ -78,10 +80,10 @@ func (w *write) validate(ctx context.Context, obj, old *unstructured.Unstructure
 	if !ok {
 		return nil
 	}
-	if old != nil {
-		old = old.DeepCopy()
-	}
-	return v.Validate(ctx, w.attributes(ctx, obj.DeepCopy(), old), w.scope)
+	a := w.attributesOf(ctx, obj, old, duplicate)
+	err := v.Validate(ctx, a, w.scope)
+	w.observer.admitted(a)
+	return err
 }
 
 // authorizeCreate checks that the user may create the object that a server-side apply creates.
@@ -108,18 +110,4 @@ func operation(old *unstructured.Unstructured) admission.Operation {
 		return admission.Create
 	}
 	return admission.Update
-}
-
-func (w *write) attributes(ctx context.Context, obj, old *unstructured.Unstructured) admission.Attributes {
-	var before, options runtime.Object = nil, w.options.create()
-	if old != nil {
-		before, options = old, w.options.update()
-	}
-	name := w.name
-	if name == "" {
-		name = obj.GetName() // has been generated
-	}
-	user, _ := apirequest.UserFrom(ctx)
-	return admission.NewAttributesRecord(obj, before, w.scope.Kind, w.info.Namespace, name, w.scope.Resource, w.scope.Subresource,
-		operation(old), options, w.options.isDryRun(), user)
 }

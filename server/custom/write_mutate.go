@@ -33,16 +33,24 @@ type mutation struct {
 
 var _ admission.ObjectInterfaces = &mutation{}
 
-// mutate runs the mutating plugins.
-func (w *write) mutate(ctx context.Context, plugins admission.MutationInterface, obj, old *unstructured.Unstructured) error {
+// mutate runs the mutating plugins, and reports whether one of them may have changed the object.
+func (w *write) mutate(ctx context.Context, plugins admission.MutationInterface, obj, old *unstructured.Unstructured) (bool, error) {
+	a := w.attributesOf(ctx, obj, old, itself)
+	err := w.runMutation(ctx, plugins, a, obj, old)
+	w.observer.admitted(a)
+	return a.wasSeen(), err
+}
+
+// runMutation runs the mutating plugins with attributes.
+func (w *write) runMutation(ctx context.Context, plugins admission.MutationInterface, a *attributes, obj, old *unstructured.Unstructured) error {
 	kind, ok := w.kind.(*customKind)
 	if !ok || !kind.Definition().Semantics().NormalizesMutations() {
-		return plugins.Admit(ctx, w.attributes(ctx, obj, old), w.scope)
+		return plugins.Admit(ctx, a, w.scope)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	m := &mutation{RequestScope: w.scope, kind: kind, old: old, stop: stop}
-	err := plugins.Admit(ctx, w.attributes(ctx, obj, old), m)
+	err := plugins.Admit(ctx, a, m)
 	if err == nil && m.changed {
 		m.normalize(obj)
 	}

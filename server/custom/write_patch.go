@@ -66,13 +66,22 @@ func (w *write) patch(ctx context.Context) (runtime.Object, error) {
 
 	var change func(context.Context, *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	isApply := w.patchType == types.ApplyYAMLPatchType
+	var noop noopKey
+	remembers, before := false, "" // the resourceVersion
 	if isApply {
+		if noop, remembers = w.noopKey(); remembers {
+			if result, err := w.repeated(ctx, noop); result != nil || err != nil {
+				return result, err
+			}
+			ctx = w.observe(ctx)
+		}
 		applied, err := parseApplied(w.body)
 		if err != nil {
 			return nil, err
 		}
 		applied.record(w.req.Context())
 		change = func(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			before = live.GetResourceVersion()
 			return w.apply(ctx, applied, live)
 		}
 	} else {
@@ -92,7 +101,7 @@ func (w *write) patch(ctx context.Context) (runtime.Object, error) {
 			return obj, err
 		}, "", isApply && w.scope.Subresource == "")
 	}
-	return w.finish(ctx, func() (runtime.Object, error) {
+	result, err := w.finish(ctx, func() (runtime.Object, error) {
 		result, err := attempt()
 		if backend.IsTooLarge(err) && !isApply {
 			managed = false
@@ -100,6 +109,10 @@ func (w *write) patch(ctx context.Context) (runtime.Object, error) {
 		}
 		return result, err
 	})
+	if remembers && err == nil {
+		w.remember(noop, before, result)
+	}
+	return result, err
 }
 
 // patched applies a change to the stored object, and checks and admits the result.
