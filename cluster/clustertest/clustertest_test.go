@@ -82,19 +82,24 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestStages starts a cluster in which pods stay Pending.
+// TestStages starts a cluster with stages for pods that have a label. Others stay Pending.
 func TestStages(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "stages.yaml")
-	const never = `apiVersion: kwok.x-k8s.io/v1alpha1
+	const labelled = `apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
-metadata: {name: pod-never}
+metadata: {name: pod-fails}
 spec:
   resourceRef: {apiGroup: v1, kind: Pod}
-  selector: {matchLabels: {never: matches}}
-  next: {delete: true}
+  selector:
+    matchLabels: {staged: "true"}
+    matchExpressions: [{key: .status.phase, operator: In, values: [Pending]}]
+  next:
+    statusTemplate: |
+      phase: Failed
+      reason: Staged
 `
-	if err := os.WriteFile(file, []byte(never), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(labelled), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := clustertest.Cluster{Nodes: 1, Stages: file}.Start(t)
@@ -102,18 +107,27 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := clients.AppsV1().Deployments("default").Create(t.Context(), deployment("waits", 1), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	pods := clients.CoreV1().Pods("default")
+	// await creates a pod, and waits until a condition holds.
+	await := func(name string, labels map[string]string, condition func(*corev1.Pod) bool) {
+		t.Helper()
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: deployment(name, 1).Spec.Template.Spec}
+		if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+			pod, err = pods.Get(ctx, name, metav1.GetOptions{})
+			return err == nil && condition(pod), err
+		})
+		if err != nil {
+			t.Fatalf("%v: %+v", err, pod)
+		}
 	}
-	var pods *corev1.PodList
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		pods, err = clients.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
-		return err == nil && len(pods.Items) == 1 && pods.Items[0].Spec.NodeName != "", err
-	})
-	if err != nil {
-		t.Fatalf("%v: %+v", err, pods)
-	}
-	if p := pods.Items[0]; p.Status.Phase != corev1.PodPending {
-		t.Errorf("its phase is %s", p.Status.Phase)
+	await("waits", nil, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
+	// When kwok has changed a later pod, it has seen the first one, too.
+	await("staged", map[string]string{"staged": "true"}, func(p *corev1.Pod) bool { return p.Status.Reason == "Staged" })
+	p, err := pods.Get(t.Context(), "waits", metav1.GetOptions{})
+	if err != nil || p.Status.Phase != corev1.PodPending || p.Status.StartTime != nil {
+		t.Errorf("a pod without stages has %+v, %v", p.Status, err)
 	}
 }

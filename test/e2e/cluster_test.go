@@ -34,6 +34,7 @@ func TestRecord(t *testing.T) {
 		{record{acknowledged: 3, tried: 3, deleting: true}, 3, ""},
 		{record{acknowledged: 3, tried: 3, deleting: true, deleted: true}, 0, ""},
 		{record{acknowledged: 3, tried: 3, deleting: true, deleted: true}, 3, "its deletion was acknowledged"},
+		{record{tried: 1}, -1, "has value -1"},
 	} {
 		err := c.record.allows(c.value)
 		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {

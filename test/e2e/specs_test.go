@@ -42,9 +42,9 @@ func TestSpecsFile(t *testing.T) {
 			t.Errorf("no spec has the class %q", class)
 		}
 	}
-	// The suite of Kubernetes 1.36.3 has 446 conformance specs, and the selection one more.
-	if len(s.class) != 447 {
-		t.Errorf("%d specs, want 447", len(s.class))
+	// A run compares the list with the suite. A list that was cut off is found here, too.
+	if len(s.class) < 400 {
+		t.Errorf("there are only %d specs", len(s.class))
 	}
 	if count[classPasses]+count[classSteady] < 150 {
 		t.Errorf("only %d specs can pass", count[classPasses]+count[classSteady])
