@@ -164,6 +164,16 @@ type: kubernetes.io/service-account-token
 	await(t, "a token in the Secret", func() bool {
 		return c.field(t, "{.data.token}", "secret/default-token") != "" && c.field(t, `{.data.ca\.crt}`, "secret/default-token") != ""
 	})
+	token, err := base64.StdEncoding.DecodeString(c.field(t, "{.data.token}", "secret/default-token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := whoami(string(token)); got != "system:serviceaccount:default:default" {
+		t.Errorf("the token in the Secret is that of %q", got)
+	}
+	if got := c.field(t, `{.metadata.labels.kubernetes\.io/legacy-token-last-used}`, "secret/default-token"); got == "" {
+		t.Error("the use of the token is not recorded")
+	}
 }
 
 func testCertificate(t *testing.T, c *cluster) {

@@ -1,9 +1,18 @@
 package server
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/server/mux"
@@ -17,8 +26,8 @@ import (
 func healthPaths() []string { return []string{"/healthz", "/livez", "/readyz"} }
 
 // newAuthentication configures how the generic server identifies users. stored reads the objects
-// that tokens are bound to.
-func newAuthentication(o *Options, c *genericapiserver.Config, stored tokens.Objects) (*authentication.Authentication, error) {
+// that tokens are bound to, and label writes the use of some of them.
+func newAuthentication(o *Options, c *genericapiserver.Config, stored tokens.Objects, label tokens.Label) (*authentication.Authentication, error) {
 	users := c.SecureServing.ClientCA
 	a, err := authentication.New(authentication.Config{
 		Flags:        o.Authentication,
@@ -28,6 +37,7 @@ func newAuthentication(o *Options, c *genericapiserver.Config, stored tokens.Obj
 		HealthPaths:  healthPaths(),
 		KeyDir:       filepath.Join(o.DataDir, "pki", "service-accounts"),
 		Objects:      stored,
+		Label:        label,
 		ServerID:     c.APIServerID,
 
 		UnsafeNoFsync: o.Ephemeral,
@@ -46,6 +56,38 @@ func newAuthentication(o *Options, c *genericapiserver.Config, stored tokens.Obj
 	c.Authentication.APIAudiences = a.Audiences
 	c.Authentication.RequestHeaderConfig = a.Proxy
 	return a, nil
+}
+
+// labelTimeout is the time that a request may wait until a Secret is labelled.
+const labelTimeout = 10 * time.Second
+
+// labelSecret sets labels of a Secret, with a request of the server to itself: admission and audit apply to it, as in kube-apiserver.
+func (s *Server) labelSecret(ctx context.Context, secret *corev1.Secret, labels map[string]string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": secret.UID, "labels": labels}})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, labelTimeout)
+	defer cancel()
+	path := fmt.Sprintf("%s/api/v1/namespaces/%s/secrets/%s?fieldManager=kube-apiserver", s.url, secret.Namespace, secret.Name)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, path, bytes.NewReader(patch))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+s.api.LoopbackClientConfig.BearerToken)
+	req.Header.Set("Content-Type", string(types.MergePatchType))
+	transport := s.newTransport()
+	defer transport.CloseIdleConnections() // the next request follows in a day
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+		return errors.Join(fmt.Errorf("%s: %s", resp.Status, body), err)
+	}
+	return nil
 }
 
 // mountTokenMetadata serves the documents that other programs need to verify the tokens of

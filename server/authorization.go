@@ -21,8 +21,8 @@ type access struct {
 
 // newAccess returns what the options configure, and makes the generic server use it. Everyone may
 // read health, and the group system:masters has full access.
-func newAccess(o *Options, c *genericapiserver.Config, stored tokens.Objects, s *store.Store) (a access, err error) {
-	if a.authentication, err = newAuthentication(o, c, stored); err != nil {
+func newAccess(o *Options, c *genericapiserver.Config, stored tokens.Objects, label tokens.Label, s *store.Store) (a access, err error) {
+	if a.authentication, err = newAuthentication(o, c, stored, label); err != nil {
 		return a, err
 	}
 	a.roles = roles.New(s)

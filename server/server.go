@@ -198,7 +198,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		return nil, err
 	}
 	s.stored = stored
-	users, err := newAccess(o, c, stored, s.db.store)
+	users, err := newAccess(o, c, stored, s.labelSecret, s.db.store)
 	if err != nil {
 		return nil, err
 	}
@@ -348,13 +348,7 @@ var errNotSynced = errors.New("not all controllers have synced")
 // fixed time limit, because there may be much to load.
 func (s *Server) awaitReady(start, run context.Context) error {
 	progress, since := s.definitions.Progress(), time.Now()
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(s.identity.CurrentCABundleContent())
-	transport := &http.Transport{
-		DialContext: s.listener.dial,
-		TLSClientConfig: &tls.Config{RootCAs: roots,
-			ServerName: genericapiserver.LoopbackClientServerNameOverride, MinVersion: tls.VersionTLS12},
-	}
+	transport := s.newTransport()
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 	ask := func(ctx context.Context, path string) error {
@@ -394,6 +388,17 @@ func (s *Server) awaitReady(start, run context.Context) error {
 		case <-start.Done():
 			return fmt.Errorf("the server did not become ready (%w): %w", context.Cause(start), err)
 		}
+	}
+}
+
+// newTransport returns a transport for requests of the server to itself.
+func (s *Server) newTransport() *http.Transport {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(s.identity.CurrentCABundleContent())
+	return &http.Transport{
+		DialContext: s.listener.dial,
+		TLSClientConfig: &tls.Config{RootCAs: roots,
+			ServerName: genericapiserver.LoopbackClientServerNameOverride, MinVersion: tls.VersionTLS12},
 	}
 }
 

@@ -47,6 +47,8 @@ type Config struct {
 	UnsafeNoFsync bool
 	// Objects reads stored objects.
 	Objects tokens.Objects
+	// Label sets labels of Secrets with tokens.
+	Label tokens.Label
 	// ServerID identifies the server in metrics.
 	ServerID string
 }
@@ -121,7 +123,7 @@ func (a *Authentication) tokens() ([]authenticator.Token, error) {
 		}
 		known = append(known, authenticator.WrapAudienceAgnosticToken(a.Audiences, listed))
 	}
-	known = append(known, tokens.NewAuthenticator(a.Issuer.Keys, f.issuers(), a.Audiences, c.Objects))
+	known = append(known, tokens.NewAuthenticator(a.Issuer.Keys, f.issuers(), a.Audiences, c.Objects, c.Label))
 	if a.jwt != nil {
 		known = append(known, a.jwt)
 	}

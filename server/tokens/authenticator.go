@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"gopkg.in/go-jose/go-jose.v2/jwt"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
@@ -41,10 +43,12 @@ type Authenticator struct {
 	issuers   []string
 	audiences authenticator.Audiences
 	objects   Objects
+	label     Label
 	now       func() time.Time
 
 	mu       sync.RWMutex
 	verified map[[sha256.Size]byte]*claims
+	tried    map[types.UID]time.Time // when a label of a Secret was last written, or could not be
 }
 
 var _ authenticator.Token = (*Authenticator)(nil)
@@ -53,14 +57,19 @@ var _ authenticator.Token = (*Authenticator)(nil)
 type claims struct {
 	public  jwt.Claims
 	private privateClaims
+	legacy  legacyClaims
 	user    user.Info
 }
 
-// NewAuthenticator returns an authenticator of tokens of any of the issuers. Tokens must be for
-// one of the audiences, unless a request is for others.
-func NewAuthenticator(keys *Keys, issuers []string, audiences authenticator.Audiences, objects Objects) *Authenticator {
-	return &Authenticator{keys: keys, issuers: issuers, audiences: audiences, objects: objects,
-		now: time.Now, verified: map[[sha256.Size]byte]*claims{}}
+// Label sets labels of a Secret, unless another one has its name by now.
+type Label func(ctx context.Context, secret *corev1.Secret, labels map[string]string) error
+
+// NewAuthenticator returns an authenticator of tokens of any of the issuers, and of those in Secrets. Tokens must be for
+// one of the audiences, unless a request is for others. The day of the last use of a token in a
+// Secret is written with label.
+func NewAuthenticator(keys *Keys, issuers []string, audiences authenticator.Audiences, objects Objects, label Label) *Authenticator {
+	return &Authenticator{keys: keys, issuers: append(slices.Clone(issuers), LegacyIssuer), audiences: audiences, objects: objects, label: label,
+		now: time.Now, verified: map[[sha256.Size]byte]*claims{}, tried: map[types.UID]time.Time{}}
 }
 
 // AuthenticateToken returns the service account of a token. It is false for a token of somebody
@@ -70,13 +79,13 @@ func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*a
 	if err != nil || c == nil {
 		return nil, false, err
 	}
-	wanted, ok := authenticator.AudiencesFrom(ctx)
-	if !ok {
-		wanted = a.audiences
+	if c.isLegacy() {
+		r, err := a.authenticateLegacy(ctx, token, c)
+		return r, err == nil, err
 	}
-	audiences := authenticator.Audiences(c.public.Audience).Intersect(wanted)
-	if len(audiences) == 0 {
-		return nil, false, fmt.Errorf("token audiences %q is invalid for the target audiences %q", c.public.Audience, wanted)
+	audiences, err := a.intersect(ctx, authenticator.Audiences(c.public.Audience))
+	if err != nil {
+		return nil, false, err
 	}
 	now := a.now()
 	if err := checkTime(&c.public, now); err != nil {
@@ -90,6 +99,19 @@ func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*a
 			fmt.Sprintf("subject: %s, seconds after warning threshold: %d", c.public.Subject, now.Unix()-after.Time().Unix()))
 	}
 	return &authenticator.Response{User: c.user, Audiences: audiences}, true, nil
+}
+
+// intersect returns the audiences of a token that a request is for.
+func (a *Authenticator) intersect(ctx context.Context, audiences authenticator.Audiences) (authenticator.Audiences, error) {
+	wanted, ok := authenticator.AudiencesFrom(ctx)
+	if !ok {
+		wanted = a.audiences
+	}
+	common := audiences.Intersect(wanted)
+	if len(common) == 0 {
+		return nil, fmt.Errorf("token audiences %q is invalid for the target audiences %q", audiences, wanted)
+	}
+	return common, nil
 }
 
 // claims returns the claims of a token after it has verified the signature, or nil if the token
@@ -157,7 +179,7 @@ func (a *Authenticator) verify(token string) (*claims, error) {
 			continue
 		}
 		c := &claims{}
-		if err := parsed.Claims(key.Key, &c.public, &c.private); err != nil {
+		if err := parsed.Claims(key.Key, &c.public, &c.private, &c.legacy); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -172,6 +194,10 @@ func (a *Authenticator) verify(token string) (*claims, error) {
 
 // userInfo returns the user of a token.
 func (c *claims) userInfo() user.Info {
+	if c.isLegacy() {
+		info := serviceaccount.ServiceAccountInfo{Namespace: c.legacy.Namespace, Name: c.legacy.Account, UID: c.legacy.AccountUID}
+		return info.UserInfo()
+	}
 	k := c.private.Kubernetes
 	info := serviceaccount.ServiceAccountInfo{
 		Namespace: k.Namespace, Name: k.ServiceAccount.Name, UID: k.ServiceAccount.UID,

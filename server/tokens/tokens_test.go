@@ -225,7 +225,7 @@ func TestAuthenticate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a := NewAuthenticator(keys, []string{"https://other.example.com", issuerURL}, authenticator.Audiences{"api", "second"}, all)
+			a := NewAuthenticator(keys, []string{"https://other.example.com", issuerURL}, authenticator.Audiences{"api", "second"}, all, nil)
 			a.now = func() time.Time { return now }
 			ctx := context.Background()
 			// The token is remembered, and everything else is checked again.
@@ -258,7 +258,7 @@ func TestAuthenticate(t *testing.T) {
 			}
 		})
 	}
-	a := NewAuthenticator(keys, []string{issuerURL}, nil, objects())
+	a := NewAuthenticator(keys, []string{issuerURL}, nil, objects(), nil)
 	for _, foreign := range []string{"", "abc", "a.b.c", "a.b.c.d", "{}", "..", strings.Repeat(".", 1000)} {
 		if _, ok, err := a.AuthenticateToken(context.Background(), foreign); ok || err != nil {
 			t.Errorf("%q: %v, %v", foreign, ok, err)
@@ -269,7 +269,7 @@ func TestAuthenticate(t *testing.T) {
 // TestRemember checks that the number of remembered tokens is limited, and that only valid ones are.
 func TestRemember(t *testing.T) {
 	keys := newKeys(t)
-	a := NewAuthenticator(keys, []string{issuerURL}, authenticator.Audiences{"api"}, objects())
+	a := NewAuthenticator(keys, []string{issuerURL}, authenticator.Audiences{"api"}, objects(), nil)
 	token, _, err := (&Issuer{Keys: keys, URL: issuerURL}).Issue(Claims{ServiceAccount: &corev1.ServiceAccount{}, IssuedAt: time.Now(), Lifetime: time.Hour})
 	if err != nil {
 		t.Fatal(err)
@@ -384,7 +384,7 @@ func roundTrip(t *testing.T, keys *Keys) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok, err := NewAuthenticator(keys, []string{issuerURL}, authenticator.Audiences{"api"}, all).AuthenticateToken(context.Background(), token); !ok || err != nil {
+	if _, ok, err := NewAuthenticator(keys, []string{issuerURL}, authenticator.Audiences{"api"}, all, nil).AuthenticateToken(context.Background(), token); !ok || err != nil {
 		t.Error(ok, err)
 	}
 	m, err := NewMetadata(keys, issuerURL, issuerURL+"/keys")
@@ -446,7 +446,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	}
 	for _, remembered := range []bool{true, false} {
 		b.Run(fmt.Sprintf("remembered=%v", remembered), func(b *testing.B) {
-			a := NewAuthenticator(keys, []string{issuerURL}, authenticator.Audiences{"api"}, all)
+			a := NewAuthenticator(keys, []string{issuerURL}, authenticator.Audiences{"api"}, all, nil)
 			for b.Loop() {
 				if !remembered {
 					clear(a.verified)
