@@ -31,13 +31,13 @@
 // do not, such as [Run] and [Server.Stop], which TestMain calls, return errors.
 //
 // [Server.Fork] copies a server with everything in it in milliseconds, [Server.Save] and [WithState] do so
-// with a file, and [Server.At] shows a past state: docs/fork.md describes them.
+// with a file, and [Server.At] shows a past state: docs/how-to/test-with-copies.md describes them.
 //
-// [Server.Inject] makes requests fail, and [Chaos] does so at random: docs/faults.md describes it.
-// [Server.History] returns who has changed which objects when: docs/history.md describes it.
+// [Server.Inject] makes requests fail, and [Chaos] does so at random: docs/how-to/test-with-faults.md describes it.
+// [Server.History] returns who has changed which objects when: docs/how-to/test-history.md describes it.
 //
 // In a bubble of testing/synctest, the server follows the clock of the bubble, so that a day passes in
-// seconds: docs/clock.md describes it.
+// seconds: docs/how-to/test-with-a-clock.md describes it.
 //
 // The server has the schema semantics of kube-apiserver, unless [WithSemantics] chooses
 // others.
@@ -139,7 +139,7 @@ func WithSeed(seed uint64) Option {
 }
 
 // Start starts a server that stops when the test ends. If the test has failed, what has changed is
-// written into its artifact directory, unless the objects are in etcd: docs/history.md describes it.
+// written into its artifact directory, unless the objects are in etcd: docs/how-to/test-history.md describes it.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	return started(t, "start a server", func(ctx context.Context, dir string) (*Server, error) { return run(ctx, dir, opts) })

@@ -22,7 +22,7 @@ import (
 //
 // A fork can be made in a bubble of testing/synctest, also of a server outside of it: it uses no
 // channel, timer or goroutine of that server. Credentials from outside are not valid yet in the time of
-// the bubble, and docs/fork.md describes what the fork renews there.
+// the bubble, and docs/how-to/test-with-copies.md describes what the fork renews there.
 //
 // The server must keep its objects in memory, as it does without [WithEtcd].
 func (s *Server) Fork(t testing.TB) *Server {

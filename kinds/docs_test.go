@@ -9,7 +9,7 @@ import (
 
 // TestPage checks that the page about checks lists all kinds.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile("docs/kinds.md")
+	page, err := os.ReadFile("../docs/reference/kinds.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // memoryMultiple is how much of the heap a request may need, as a multiple of the size of its
-// body and its URL, garbage that is not collected yet included. server/docs/security.md has it too.
+// body and its URL, garbage that is not collected yet included. docs/explanation/security.md has it too.
 const memoryMultiple = 600
 
 // shape is a body that consists of one item many times. In it, % is a number.

@@ -218,7 +218,7 @@ func TestControllerNames(t *testing.T) {
 // they are on by default, and which are missing.
 func TestAdmissionPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("builtin/docs/admission.md")
+	page, err := os.ReadFile("../docs/reference/admission.md")
 	if err != nil {
 		t.Fatal(err)
 	}

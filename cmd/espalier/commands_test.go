@@ -12,7 +12,7 @@ import (
 )
 
 // TestCommands compares the commands and flags with the list of what has been released. A command
-// or a flag is deprecated before it is removed: see docs/compatibility.md.
+// or a flag is deprecated before it is removed: see docs/reference/compatibility.md.
 func TestCommands(t *testing.T) {
 	const golden = "testdata/commands.txt"
 	var have []string
@@ -53,7 +53,7 @@ func TestCommands(t *testing.T) {
 	released := strings.Split(strings.TrimSpace(string(text)), "\n")
 	for _, line := range released {
 		if !slices.Contains(have, line) {
-			t.Errorf("removed or changed: %s\nScripts that use it fail or behave differently: see docs/compatibility.md. To do it nevertheless: -update", line)
+			t.Errorf("removed or changed: %s\nScripts that use it fail or behave differently: see docs/reference/compatibility.md. To do it nevertheless: -update", line)
 		}
 	}
 	for _, line := range have {

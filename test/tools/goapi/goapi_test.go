@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/api.txt")
 
-// stable are the packages whose API docs/compatibility.md promises.
+// stable are the packages whose API docs/reference/compatibility.md promises.
 var stable = []string{"", "espaliertest", "server/faults", "analysis/timeline"}
 
 const golden = "testdata/api.txt"
@@ -40,7 +40,7 @@ func TestReleased(t *testing.T) {
 	}
 	released := strings.Split(strings.TrimSpace(string(text)), "\n")
 	for _, line := range without(released, have) {
-		t.Errorf("removed or changed: %s\nPrograms that use it do not compile any more: see docs/compatibility.md. Before the first release, or in a new major version: -update", line)
+		t.Errorf("removed or changed: %s\nPrograms that use it do not compile any more: see docs/reference/compatibility.md. Before the first release, or in a new major version: -update", line)
 	}
 	for _, line := range without(have, released) {
 		t.Errorf("added: %s\nTo promise it, add it with -update", line)
