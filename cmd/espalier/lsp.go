@@ -20,7 +20,7 @@ import (
 func lspFlags() []string {
 	return []string{
 		"crd", "exclude", "max-document-size", "field-validation", "check-crds", "ignore-missing-crds", "skip-builtin-kinds", "skip-kind",
-		"kubernetes-version", "enable", "disable", "severity", "baseline", "min-severity",
+		"kubernetes-version", "helm", "helm-values", "helm-set", "helm-release", "helm-namespace", "helm-api-versions", "enable", "disable", "severity", "baseline", "min-severity",
 	}
 }
 
@@ -47,6 +47,11 @@ With --from-cluster, the CRDs of a running cluster are read in the background, a
 they change. No answer waits for them: they are kept in the user's cache directory, and used
 from there until the cluster answers. Objects without a CRD are not reported before the CRDs
 of the cluster are known. Without the flag, lsp never uses the network.
+
+A Helm template is rendered with its chart by the helm program, in the background and without the
+network: findings are about the rendered objects, at the line of the template if that is certain.
+--helm-values and --helm-set set values, and --helm=read renders nothing. Without helm, templates
+are not checked.
 
 Exit codes: 0 after shutdown and exit, 1 if the client ends without them, 2 usage or input error.`,
 		Example: `  # For an editor that starts the server

@@ -296,7 +296,7 @@ func (s *lspSession) newLSPCluster(o lspOptions) *lspCluster {
 }
 
 // background runs a function until the session ends. A panic ends the function only.
-func (s *lspSession) background(ctx context.Context, what string, run func(context.Context)) {
+func (s *lspSession) background(what string, run func(context.Context)) {
 	s.running.Add(1)
 	go func() {
 		defer s.running.Done()
@@ -305,7 +305,7 @@ func (s *lspSession) background(ctx context.Context, what string, run func(conte
 				s.client.LogMessage(lsp.MessageError, fmt.Sprintf("%s: panic: %v", what, p))
 			}
 		}()
-		run(ctx)
+		run(s.ctx)
 	}()
 }
 

@@ -60,6 +60,15 @@ func (p *placer) diagnostics(text *lsp.Text, of *fileFindings) []lsp.Diagnostic 
 func (p *placer) diagnostic(text *lsp.Text, f *report.Finding, recovered bool) lsp.Diagnostic {
 	d := lsp.Diagnostic{Range: rangeOf(text, f.Span), Severity: severityOf(f.Severity), Code: f.Rule, Source: diagnosticSource,
 		Message: f.Message, Tags: tagsOf(f)}
+	if f.Rendered {
+		exact := false
+		if d.Range, exact = renderedRange(text, f); !exact {
+			d.Message = "in what helm renders of this template: " + d.Message
+		}
+	}
+	if f.Rule == input.Unrendered {
+		d.Severity = lsp.SeverityWarning // a chart may need values that are not here
+	}
 	d.Data, _ = json.Marshal(diagnosticData{Pointer: f.Pointer, Path: f.Path, Details: f.Detail, Recovered: recovered}) // strings never fail
 	for _, detail := range f.Detail {
 		d.RelatedInformation = append(d.RelatedInformation, lsp.DiagnosticRelatedInformation{

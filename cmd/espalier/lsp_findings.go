@@ -21,6 +21,7 @@ import (
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/config"
+	"espalier.dev/cmd/espalier/internal/helm"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/crd/cel"
@@ -37,8 +38,10 @@ type checks struct {
 	lintConfigs       []lint.Config
 	// lintRules are the rules that are on.
 	lintRules []lint.Rule
-	buffers   *input.Buffers
-	ctx       context.Context
+	// charts renders charts. It is nil if they are not rendered.
+	charts  *helm.Renderer
+	buffers *input.Buffers
+	ctx     context.Context
 	// adding guards the CRDs of the workspace while several goroutines add some.
 	adding sync.Mutex
 }
@@ -61,7 +64,7 @@ func (a *app) newChecks(ctx context.Context, w *workspace, given []flagValue) (*
 			given = append(given, flagValue{"config", file})
 		}
 	}
-	given = append(given, flagValue{"skip-other-files", "true"}, flagValue{"kustomize", "skip"}, flagValue{"helm", "read"}, flagValue{"filename", w.root}, flagValue{"recursive", strconv.FormatBool(w.recursive)})
+	given = append(given, flagValue{"skip-other-files", "true"}, flagValue{"kustomize", "skip"}, flagValue{"filename", w.root}, flagValue{"recursive", strconv.FormatBool(w.recursive)})
 	ctx = context.WithoutCancel(ctx) // it is that of one request
 	k := &checks{buffers: w.buffers, ctx: ctx}
 	prepare := func(with func(*app) *cobra.Command) (*app, *cobra.Command, error) {
@@ -89,6 +92,8 @@ func (a *app) newChecks(ctx context.Context, w *workspace, given []flagValue) (*
 		return nil, err
 	}
 	o := &k.validating
+	// Charts are rendered in the background.
+	k.charts, o.objects.Helm, k.linting.input.Helm = o.objects.Helm, nil, nil
 	if k.fields, err = object.ParseFieldValidation(o.fieldValidation); err != nil {
 		return nil, err
 	}
@@ -214,6 +219,7 @@ func (w *workspace) findings(ctx context.Context, paths []string) (map[string]*f
 	if err := w.refresh(ctx); err != nil {
 		return nil, err
 	}
+	w.renderCharts(paths)
 	wanted := map[string]bool{}
 	for _, path := range paths {
 		wanted[path] = true
@@ -414,6 +420,17 @@ func (w *workspace) validateFile(ctx context.Context, f *workspaceFile, v *valid
 // documents visits the documents of one file of the input.
 func (w *workspace) documents(ctx context.Context, flags input.Flags, path string, visit func(*input.Document) error,
 	problem func(input.Problem)) error {
+	if rendered, failed, ok := w.rendered.of(path); ok {
+		if failed != nil {
+			problem(*failed)
+		}
+		for _, d := range rendered {
+			if err := visit(d); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	}
 	flags.Skipped, flags.Unchanged = nil, func(other string) bool { return !isBelow(path, other) }
 	return input.Documents(ctx, emptyInput{}, flags, func(d *input.Document) error {
 		if d.File != path {

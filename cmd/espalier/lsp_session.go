@@ -26,7 +26,8 @@ type lspSession struct {
 	builtin *builtinVersions
 	// cluster has the CRDs of a cluster. It is nil if there is none.
 	cluster *lspCluster
-	// running counts the functions in the background.
+	// ctx is that of the session, and running counts the functions in the background.
+	ctx     context.Context
 	running sync.WaitGroup
 
 	mu sync.Mutex
@@ -69,11 +70,12 @@ func (a *app) newLSPSession(client *lsp.Client, o lspOptions) *lspSession {
 
 // Initialize opens the folders of the client.
 func (s *lspSession) Initialize(ctx context.Context, params *lsp.InitializeParams) (*lsp.Features, error) {
+	s.ctx = ctx
 	for _, f := range params.Folders() {
 		s.addFolder(f.URI)
 	}
 	if s.cluster != nil {
-		s.background(ctx, "CRDs of the cluster", s.cluster.run)
+		s.background("CRDs of the cluster", s.cluster.run)
 	}
 	return &lsp.Features{
 		Name: "espalier", Version: buildVersion().version,
@@ -107,9 +109,12 @@ func (s *lspSession) addFolder(uri lsp.URI) {
 }
 
 func (s *lspSession) newWorkspace(root string, recursive bool) *workspace {
-	return newWorkspace(filepath.Clean(root), recursive, s.buffers, s.cluster, func(ctx context.Context, w *workspace) (*checks, error) {
+	w := newWorkspace(filepath.Clean(root), recursive, s.buffers, s.cluster, func(ctx context.Context, w *workspace) (*checks, error) {
 		return s.a.newChecks(ctx, w, s.flags)
 	})
+	w.charts = &workspaceCharts{start: s.background, changed: s.client.Diagnose,
+		log: func(message string) { s.client.LogMessage(lsp.MessageWarning, message) }}
+	return w
 }
 
 // workspaces returns all workspaces.

@@ -64,6 +64,9 @@ type workspace struct {
 	// cluster has the CRDs of a cluster, and served are those in definitions. Both may be nil.
 	cluster *lspCluster
 	served  *servedCRDs
+	// charts renders charts, and rendered are the results that are in use. Both may be nil.
+	charts   *workspaceCharts
+	rendered *renderedCharts
 }
 
 // definitionPlace identifies the text of a CRD in a file.
@@ -122,8 +125,9 @@ func (w *workspace) contains(path string) bool {
 // changed marks a file or directory as changed, created or deleted.
 func (w *workspace) changed(path string) {
 	w.marks.Lock()
-	defer w.marks.Unlock()
 	w.stale[path] = true
+	w.marks.Unlock()
+	w.charts.touch(path)
 }
 
 // lock waits until no other method runs.
@@ -168,13 +172,15 @@ func (w *workspace) refresh(ctx context.Context) (err error) {
 		if w.checks, err = w.newChecks(ctx, w); err != nil {
 			return err
 		}
+		w.charts.touch(w.root) // with other values, for example
 		w.known, w.files, w.order, w.definitions = map[definitionPlace]*workspaceDefinition{}, map[string]*workspaceFile{}, nil, nil
 		if err := w.scan(ctx, nil); err != nil {
 			return err
 		}
 		return w.index(ctx)
 	}
-	changed = w.given.changed(w) || w.served != w.cluster.crds()
+	changed = w.given.changed(w)
+	changed = w.useRendered() || changed || w.served != w.cluster.crds()
 	if len(stale) == 0 && !changed {
 		return nil
 	}
@@ -382,6 +388,7 @@ func (w *workspace) index(ctx context.Context) error {
 		found = append(found, d.definition)
 		kinds[d.kind] = true
 	}
+	found = append(found, w.renderedCRDs(kinds)...)
 	w.served = w.cluster.crds()
 	others := w.served.of(v.semantics.Semantics)
 	given.Extend(func() ([]*definition, error) {

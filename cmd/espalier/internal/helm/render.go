@@ -35,9 +35,16 @@ type Renderer struct {
 	Values, Set []string
 
 	cache render.Cache
-	// program and maxOutput replace the defaults in tests.
+	// program and maxOutput replace the defaults.
 	program   string
 	maxOutput int
+}
+
+// Again returns a renderer with the same options and without results, which renders at most so many
+// bytes: charts may have changed.
+func (r *Renderer) Again(maxOutput int) *Renderer {
+	return &Renderer{Network: r.Network, Release: r.Release, Namespace: r.Namespace, KubeVersion: r.KubeVersion, APIVersions: r.APIVersions,
+		Values: r.Values, Set: r.Set, program: r.program, maxOutput: maxOutput}
 }
 
 // OnRender calls a function, from several goroutines, for each chart that was rendered.

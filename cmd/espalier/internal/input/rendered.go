@@ -36,6 +36,9 @@ const (
 // Rendered reports whether a program has rendered the object from its file.
 func (it *Item) Rendered() bool { return it.rendered != nil }
 
+// Rendered reports whether a program has rendered the document from its file.
+func (d *Document) Rendered() bool { return d.rendered != nil }
+
 // Kustomization returns the directory of the kustomization that has changed or generated the object,
 // or "".
 func (it *Item) Kustomization() string {

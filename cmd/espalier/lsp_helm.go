@@ -1,0 +1,348 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"espalier.dev/cmd/espalier/internal/helm"
+	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/lsp"
+	"espalier.dev/cmd/espalier/internal/report"
+)
+
+const (
+	// renderPause is the time without changes after which a chart is rendered.
+	renderPause = 400 * time.Millisecond
+	// maxRenderTime and maxRenderedBytes limit one rendering.
+	maxRenderTime    = 30 * time.Second
+	maxRenderedBytes = 32 << 20
+)
+
+// workspaceCharts renders the charts of a workspace whose templates are open, in the background: after
+// a pause, one rendering of a chart at a time, with the templates as they are in the editor. Its
+// methods are safe for concurrent use.
+type workspaceCharts struct {
+	// start runs a function in the background, until the session ends.
+	start func(what string, run func(context.Context))
+	// changed is called when other results are known, and log tells why a chart is not rendered.
+	changed func()
+	log     func(message string)
+
+	mu    sync.Mutex
+	byDir map[string]*workspaceChart
+	known atomic.Pointer[renderedCharts]
+}
+
+// workspaceChart is a chart with an open template.
+type workspaceChart struct {
+	dir string
+	// flags are those that render it.
+	flags func(context.Context) input.Flags
+	// touched is the time of the last change, and version counts changes.
+	touched time.Time
+	version int
+	running bool
+	result  *renderedChart
+}
+
+// renderedChart is what helm renders of a chart.
+type renderedChart struct {
+	// documents are those of each template, and items the CRDs among them.
+	documents map[string][]*input.Document
+	crds      []*input.Item
+	// problem is why it cannot be rendered, or nil.
+	problem *input.Problem
+}
+
+// renderedCharts are the results of all charts at one moment. They never change.
+type renderedCharts struct{ charts []*renderedChart }
+
+// results returns what is known, or nil.
+func (c *workspaceCharts) results() *renderedCharts {
+	if c == nil {
+		return nil
+	}
+	return c.known.Load()
+}
+
+// of returns the documents and the problem of a template, if its chart was rendered.
+func (r *renderedCharts) of(template string) (documents []*input.Document, problem *input.Problem, ok bool) {
+	if r == nil {
+		return nil, nil, false
+	}
+	for _, chart := range r.charts {
+		if found, rendered := chart.documents[template]; rendered {
+			return found, nil, true
+		}
+		if chart.problem != nil && chart.problem.File == template {
+			return nil, chart.problem, true
+		}
+	}
+	return nil, nil, false
+}
+
+// chartOf returns the chart of a template, which is the closest directory that has a chart and this
+// file below templates, or "".
+func chartOf(path string, buffers *input.Buffers) string {
+	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if filepath.Base(dir) != "templates" {
+			continue
+		}
+		file := filepath.Join(filepath.Dir(dir), helm.ChartFile)
+		if _, open := buffers.Text(file); open {
+			return filepath.Dir(dir)
+		}
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+			return filepath.Dir(dir)
+		}
+	}
+	return ""
+}
+
+// renderCharts renders the charts of open templates, if there is a helm program.
+func (w *workspace) renderCharts(paths []string) {
+	if w.charts == nil {
+		return
+	}
+	renderer := w.checks.charts
+	wanted := map[string]func(context.Context) input.Flags{}
+	for _, path := range paths {
+		text, open := w.buffers.Text(path)
+		if renderer == nil || !open || !bytes.Contains(text, []byte("{{")) {
+			continue
+		}
+		dir := chartOf(path, w.buffers)
+		if dir == "" || wanted[dir] != nil {
+			continue
+		}
+		if _, err := exec.LookPath("helm"); err != nil {
+			break
+		}
+		flags, buffers := w.checks.validating.objects.With(dir), w.buffers
+		wanted[dir] = func(ctx context.Context) input.Flags {
+			flags.Recursive, flags.Unchanged, flags.Build = false, nil, nil
+			flags.Helm, flags.HelmNamed = renderer.Again(maxRenderedBytes), true
+			flags.Git = input.NewRepositories(ctx).WithBuffers(buffers)
+			return flags
+		}
+	}
+	w.charts.keep(wanted)
+}
+
+// keep renders charts that are not rendered yet, and forgets others.
+func (c *workspaceCharts) keep(wanted map[string]func(context.Context) input.Flags) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for dir := range c.byDir {
+		if wanted[dir] == nil {
+			delete(c.byDir, dir)
+			c.publish()
+		}
+	}
+	for dir, flags := range wanted {
+		if chart := c.byDir[dir]; chart != nil {
+			chart.flags = flags
+			continue
+		}
+		if c.byDir == nil {
+			c.byDir = map[string]*workspaceChart{}
+		}
+		c.byDir[dir] = &workspaceChart{dir: dir, flags: flags}
+		c.render(c.byDir[dir])
+	}
+}
+
+// touch renders the charts that a file belongs to again.
+func (c *workspaceCharts) touch(path string) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for dir, chart := range c.byDir {
+		if isBelow(path, dir) || isBelow(dir, path) {
+			chart.version++
+			chart.touched = time.Now()
+			c.render(chart)
+		}
+	}
+}
+
+// render starts to render a chart, unless that is running. The caller holds mu.
+func (c *workspaceCharts) render(chart *workspaceChart) {
+	if chart.running {
+		return
+	}
+	chart.running = true
+	c.start("rendering "+chart.dir, func(ctx context.Context) {
+		defer func() { // a panic too
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			chart.running = false
+		}()
+		for c.renderOnce(ctx, chart) {
+		}
+	})
+}
+
+// renderOnce renders a chart after a pause, and reports whether it has changed meanwhile.
+func (c *workspaceCharts) renderOnce(ctx context.Context, chart *workspaceChart) bool {
+	c.mu.Lock()
+	wait := time.Until(chart.touched.Add(renderPause))
+	version, flags := chart.version, chart.flags
+	dropped := c.byDir[chart.dir] != chart
+	c.mu.Unlock()
+	if dropped || ctx.Err() != nil {
+		return false
+	}
+	if wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+		return true
+	}
+	result := renderChart(ctx, flags(ctx))
+	if ctx.Err() != nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := result.problem; p != nil && (chart.result == nil || chart.result.problem == nil || chart.result.problem.Message != p.Message) {
+		c.log(fmt.Sprintf("%s: %s: its templates are not checked", chart.dir, p.Message))
+	}
+	chart.result = result
+	if c.byDir[chart.dir] == chart {
+		c.publish()
+	}
+	// A change from now on starts another one.
+	chart.running = chart.version != version
+	return chart.running
+}
+
+// publish lets the workspace see the results. The caller holds mu.
+func (c *workspaceCharts) publish() {
+	now := &renderedCharts{}
+	for _, chart := range c.byDir {
+		if chart.result != nil {
+			now.charts = append(now.charts, chart.result)
+		}
+	}
+	c.known.Store(now)
+	c.changed()
+}
+
+// renderChart renders the chart that the flags name.
+func renderChart(ctx context.Context, flags input.Flags) *renderedChart {
+	ctx, cancel := context.WithTimeout(ctx, maxRenderTime)
+	defer cancel()
+	defer func() { _ = flags.Git.Close() }() // it has read files only
+	result := &renderedChart{documents: map[string][]*input.Document{}}
+	fail := func(p input.Problem) {
+		if p.Rule == input.Unrendered && result.problem == nil {
+			result.problem = &p
+		}
+	}
+	err := input.Documents(ctx, emptyInput{}, flags, func(d *input.Document) error {
+		if !d.Rendered() {
+			return nil // it is read as a file
+		}
+		result.documents[d.File] = append(result.documents[d.File], d)
+		items, _ := d.Items() // its problem is reported when it is validated
+		for _, it := range items {
+			if isDefinition(it) {
+				result.crds = append(result.crds, it)
+			}
+		}
+		return nil
+	}, fail)
+	for path := range result.documents {
+		// A template without actions is read as a file, which has exact positions.
+		if text, err := flags.Git.ReadFile(path); err != nil || !bytes.Contains(text, []byte("{{")) {
+			delete(result.documents, path)
+		}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("helm did not end within %v", maxRenderTime)
+	}
+	if err != nil {
+		fail(input.Problem{Rule: input.Unrendered, Message: "cannot render the chart: " + err.Error()})
+	}
+	return result
+}
+
+// useRendered uses what was rendered since the last time, and reports whether there is any.
+func (w *workspace) useRendered() bool {
+	now := w.charts.results()
+	if now == w.rendered {
+		return false
+	}
+	for path, f := range w.files {
+		_, _, before := w.rendered.of(path)
+		if _, _, after := now.of(path); before || after {
+			w.versions++
+			f.version = w.versions
+		}
+	}
+	w.rendered = now
+	return true
+}
+
+// renderedCRDs returns the CRDs that charts render, of kinds that no CRD of a file has.
+func (w *workspace) renderedCRDs(kinds map[any]bool) (all []*definition) {
+	if w.rendered == nil {
+		return nil
+	}
+	for _, chart := range w.rendered.charts {
+		for _, it := range chart.crds {
+			if d := newDefinition(it, w.checks.validator.semantics.Semantics); !kinds[d.kind] {
+				all = append(all, d)
+			}
+		}
+	}
+	return all
+}
+
+// renderedRange returns the range of a finding about what a template renders: the line of the template
+// or, if that is unknown, the start of the document, and whether it is known.
+func renderedRange(text *lsp.Text, f *report.Finding) (lsp.Range, bool) {
+	line := f.Span.Line
+	if line == 0 {
+		line = documentStart(string(text.Bytes()), f.Object.Kind)
+	}
+	start, end := text.Line(line - 1)
+	src := text.Bytes()[start:end]
+	trimmed := bytes.TrimSpace(src)
+	if len(trimmed) > 0 {
+		start += bytes.Index(src, trimmed)
+		end = start + len(trimmed)
+	}
+	return text.Range(start, end), f.Span.Line > 0
+}
+
+// documentStart returns the line at which the first document of a template starts that has objects of
+// a kind, as far as that can be told.
+func documentStart(template, kind string) int {
+	lines := strings.Split(template, "\n")
+	at := slices.IndexFunc(lines, func(line string) bool {
+		value, ok := strings.CutPrefix(strings.TrimSpace(line), "kind:")
+		return ok && strings.Trim(strings.TrimSpace(value), `"'`) == kind
+	})
+	for start := at; start >= 0 && !strings.HasPrefix(lines[start], "---"); start-- {
+		if strings.HasPrefix(lines[start], "apiVersion:") || strings.HasPrefix(lines[start], "kind:") {
+			at = start
+		}
+	}
+	return cmp.Or(max(at+1, 0), 1)
+}
