@@ -336,3 +336,14 @@ func TestServerEnds(t *testing.T) {
 		t.Errorf("processes are left: %v", left)
 	}
 }
+
+// TestOtherControllers turns the garbage collector of the server off: that of kube-controller-manager runs.
+func TestOtherControllers(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "--nodes=1", "--secure-port=0", "--storage=memory", "--controllers=*,-garbagecollector")
+	c.awaitReady(t)
+	c.ok(t, "create", "deployment", "web", "--image=example.com/image")
+	c.ok(t, "rollout", "status", "deployment/web", "--timeout=3m")
+	c.ok(t, "delete", "deployment/web")
+	await(t, "the pods are deleted", func() bool { return c.field(t, "{.items}", "pods") == "[]" })
+}

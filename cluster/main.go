@@ -139,7 +139,8 @@ func (l *launcher) run(ctx context.Context) error {
 	plane, err := controlplane.Start(ctx, controlplane.Config{
 		Binary: programs.components, Kubeconfig: announced.kubeconfig, Nodes: l.options.nodes, Stages: stages.stages,
 		Directory: l.options.logs(), Keys: l.options.keys(),
-		Report: func(message string) { fmt.Fprintf(l.stderr, "cluster: %s\n", message) },
+		ServerControllers: controlplane.RunByServer(l.options.controllers()),
+		Report:            func(message string) { fmt.Fprintf(l.stderr, "cluster: %s\n", message) },
 	})
 	if err != nil {
 		return err

@@ -88,6 +88,29 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestControllers reads the flag --controllers of the server.
+func TestControllers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "*"},
+		{[]string{"--controllers="}, ""},
+		{[]string{"--controllers", "", "--v=1"}, ""},
+		{[]string{"--controllers", "*,-namespace"}, "* -namespace"},
+		{[]string{"--controllers=namespace", "--v=1", "--controllers", "resourcequota,serviceaccount"}, "namespace resourcequota serviceaccount"},
+	} {
+		o, err := parse(c.args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(o.controllers(), " "); got != c.want {
+			t.Errorf("%q: %q", c.args, got)
+		}
+	}
+}
+
 // TestAnnouncement reads what the server prints, in pieces.
 func TestAnnouncement(t *testing.T) {
 	const text = `The API server is ready at https://127.0.0.1:6443. To use it:

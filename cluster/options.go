@@ -100,6 +100,24 @@ func (o *options) flag(name, otherwise string) string {
 	return value
 }
 
+// controllers returns the values of the flag --controllers of the server. The flag may be repeated.
+func (o *options) controllers() []string {
+	values, found := []string{}, false
+	for i, arg := range o.serve {
+		text, ok := strings.CutPrefix(arg, "--controllers=")
+		if !ok && arg == "--controllers" && i+1 < len(o.serve) {
+			text, ok = o.serve[i+1], true
+		}
+		if found = found || ok; ok && text != "" {
+			values = append(values, strings.Split(text, ",")...)
+		}
+	}
+	if !found {
+		return []string{"*"} // the default
+	}
+	return values
+}
+
 // dataDir returns the data directory of the server.
 func (o *options) dataDir() string { return o.flag("--data-dir", "espalier-data") }
 

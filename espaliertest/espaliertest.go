@@ -119,6 +119,10 @@ func WithCRDs(sources ...any) Option {
 	return func(c *settings) { c.crds = append(c.crds, sources...) }
 }
 
+// Controllers returns the names of the controllers that the server runs, sorted. Their names are those of
+// the flag --controllers of espalier serve.
+func (s *Server) Controllers() []string { return s.server.Controllers() }
+
 // WithoutControllers runs no controllers, like envtest: objects without owners stay, deleted
 // namespaces stay Terminating, and namespaces get no service account. The admission plugin
 // ServiceAccount is disabled, because it would reject all pods.

@@ -59,6 +59,11 @@ func (o *Options) runs(name string) bool {
 	return slices.Contains(o.Controllers, "*")
 }
 
+// Controllers returns the names of the controllers of Kubernetes' own kinds that the server runs, sorted.
+func (s *Server) Controllers() []string {
+	return slices.DeleteFunc(controllerNames(), func(name string) bool { return !s.options.runs(name) })
+}
+
 // addControllers adds the controllers of Kubernetes' own kinds that are switched on. They begin
 // when all CRDs are loaded.
 func addControllers(f *foundation, all *objects.Objects, stored *quota.Stored, defs *definitions.Definitions) {

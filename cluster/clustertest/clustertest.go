@@ -85,7 +85,8 @@ func (c Cluster) Start(t testing.TB, opts ...espaliertest.Option) *Server {
 	s.config = controlplane.Config{
 		Binary: binary, Kubeconfig: kubeconfig, Nodes: c.Nodes, Stages: stages,
 		Directory: filepath.Join(t.ArtifactDir(), "cluster"), Keys: controlplane.KeysIn(filepath.Dir(kubeconfig)),
-		Report: func(message string) { t.Log(message) },
+		ServerControllers: s.Controllers(),
+		Report:            func(message string) { t.Log(message) },
 	}
 	t.Cleanup(s.stop) // before the server stops
 	if err := s.start(t.Context()); err != nil {

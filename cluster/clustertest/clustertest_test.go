@@ -4,16 +4,21 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"espalier.dev/cluster/clustertest"
+	"espalier.dev/espaliertest"
 )
 
 // deployment returns a Deployment of pods that do nothing.
@@ -130,4 +135,67 @@ spec:
 	if err != nil || p.Status.Phase != corev1.PodPending || p.Status.StartTime != nil {
 		t.Errorf("a pod without stages has %+v, %v", p.Status, err)
 	}
+}
+
+// TestWithoutControllers starts a cluster whose server runs no controllers: kube-controller-manager runs all of them.
+func TestWithoutControllers(t *testing.T) {
+	t.Parallel()
+	s := clustertest.Cluster{Nodes: 1}.Start(t, espaliertest.WithoutControllers())
+	clients, err := kubernetes.NewForConfig(s.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	eventually := func(what string, condition func() bool) {
+		t.Helper()
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) { return condition(), nil })
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}}
+	if _, err := clients.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually("a service account", func() bool {
+		_, err := clients.CoreV1().ServiceAccounts("new").Get(ctx, "default", metav1.GetOptions{})
+		return err == nil
+	})
+	eventually("the root CA", func() bool {
+		c, err := clients.CoreV1().ConfigMaps("new").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+		return err == nil && c.Data["ca.crt"] == string(s.Config().CAData)
+	})
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "pods"},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("5")}}}
+	if _, err := clients.CoreV1().ResourceQuotas("new").Create(ctx, quota, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually("the status of a quota", func() bool {
+		q, err := clients.CoreV1().ResourceQuotas("new").Get(ctx, "pods", metav1.GetOptions{})
+		return err == nil && !q.Status.Hard.Pods().IsZero()
+	})
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "more", Labels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"example.com"}, Resources: []string{"things"}, Verbs: []string{"get"}}}}
+	if _, err := clients.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually("an aggregated role", func() bool {
+		view, err := clients.RbacV1().ClusterRoles().Get(ctx, "view", metav1.GetOptions{})
+		return err == nil && slices.ContainsFunc(view.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.APIGroups, "example.com") })
+	})
+	available(t, clients, "collected")
+	if err := clients.AppsV1().Deployments("default").Delete(ctx, "collected", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually("the end of the pods of a Deployment", func() bool {
+		pods, err := clients.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+		return err == nil && len(pods.Items) == 0
+	})
+	if err := clients.CoreV1().Namespaces().Delete(ctx, "new", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually("the end of a namespace", func() bool {
+		_, err := clients.CoreV1().Namespaces().Get(ctx, "new", metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
 }

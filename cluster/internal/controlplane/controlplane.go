@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,6 +41,8 @@ type Config struct {
 	Directory string
 	// Keys are the keys of the server, which kube-controller-manager uses to sign certificates and tokens.
 	Keys Keys
+	// ServerControllers are the names of the controllers that the server runs. kube-controller-manager runs all others.
+	ServerControllers []string
 	// Report receives messages about programs that have exited, and their last log lines.
 	Report func(message string)
 }
@@ -125,11 +128,15 @@ func Start(ctx context.Context, c Config) (*ControlPlane, error) {
 	if err := os.WriteFile(stages, c.Stages, 0o600); err != nil {
 		return nil, err
 	}
+	programs, err := c.arguments(stages)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	p := &ControlPlane{ready: make(chan error, 1), cancel: cancel}
 	p.supervisor = process.NewSupervisor(func(message string) { c.Report(message + "; logs: " + c.Directory) })
 	begin := time.Now()
-	for name, args := range c.arguments(stages) {
+	for name, args := range programs {
 		l, err := openLog(filepath.Join(c.Directory, name+".log"))
 		if err == nil {
 			p.logs = append(p.logs, l)
@@ -193,18 +200,56 @@ func (p *ControlPlane) Stop() {
 // manyNodes is the number of nodes from which on a cluster has longer leases.
 const manyNodes = 100
 
-// serverControllers are the controllers that the server itself runs.
-var serverControllers = []string{
-	"clusterrole-aggregation-controller", "garbage-collector-controller", "namespace-controller", "pod-garbage-collector-controller",
-	"resourcequota-controller", "root-ca-certificate-publisher-controller", "serviceaccount-controller",
+// controllers are the controllers that the server can run: their names in its flags, and in those of kube-controller-manager.
+var controllers = map[string]string{
+	"clusterrole-aggregation":          "clusterrole-aggregation-controller",
+	"garbagecollector":                 "garbage-collector-controller",
+	"namespace":                        "namespace-controller",
+	"pod-garbage-collector-controller": "pod-garbage-collector-controller",
+	"resourcequota":                    "resourcequota-controller",
+	"root-ca-certificate-publisher":    "root-ca-certificate-publisher-controller",
+	"serviceaccount":                   "serviceaccount-controller",
+}
+
+// RunByServer returns the names of the controllers that a server runs with values of its flag --controllers. The first one that applies
+// to a controller decides.
+func RunByServer(values []string) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(controllers)), func(name string) bool {
+		for _, v := range values {
+			switch v {
+			case name:
+				return false
+			case "-" + name:
+				return true
+			}
+		}
+		return !slices.Contains(values, "*")
+	})
+}
+
+// managerControllers returns the value of the flag --controllers of kube-controller-manager.
+func (c Config) managerControllers() (string, error) {
+	value := "*"
+	for _, name := range c.ServerControllers {
+		manager, ok := controllers[name]
+		if !ok {
+			return "", fmt.Errorf("the server runs the controller %q, which is unknown: kube-controller-manager may run it, too", name)
+		}
+		value += ",-" + manager
+	}
+	return value, nil
 }
 
 // arguments returns the arguments of each program.
-func (c Config) arguments(stages string) map[string][]string {
+func (c Config) arguments(stages string) (map[string][]string, error) {
+	run, err := c.managerControllers()
+	if err != nil {
+		return nil, err
+	}
 	// Nothing connects to the programs, so they do not listen. The limits of requests are for clusters
 	// that share an API server.
 	common := []string{"--kubeconfig=" + c.Kubeconfig, "--secure-port=0", "--profiling=false", "--kube-api-qps=5000", "--kube-api-burst=10000"}
-	manager := append(slices.Clone(common), "--controllers=*,-"+strings.Join(serverControllers, ",-"),
+	manager := append(slices.Clone(common), "--controllers="+run,
 		// The next start need not wait until the lease ends. kube-scheduler always does so.
 		"--feature-gates=ControllerManagerReleaseLeaderElectionLockOnExit=true")
 	if k := c.Keys; k.CACert != "" {
@@ -233,7 +278,7 @@ func (c Config) arguments(stages string) map[string][]string {
 			"--kubeconfig=" + c.Kubeconfig, "--config=" + stages,
 			"--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--node-lease-duration-seconds=" + strconv.Itoa(lease), "--v=warn",
 		},
-	}
+	}, nil
 }
 
 // environment returns variables of the programs.

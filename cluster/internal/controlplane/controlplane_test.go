@@ -61,6 +61,9 @@ func TestArguments(t *testing.T) {
 			want: []string{"--root-ca-file=crt", "--cluster-signing-cert-file=crt", "--cluster-signing-key-file=key", "--service-account-private-key-file=sa"}},
 		{name: "a CA without its key", config: Config{Keys: Keys{CACert: "crt"}}, program: "kube-controller-manager",
 			want: []string{"--root-ca-file=crt"}, without: []string{"--cluster-signing"}},
+		{name: "a server without controllers", program: "kube-controller-manager", want: []string{"--controllers=*"}},
+		{name: "a server with controllers", config: Config{ServerControllers: []string{"garbagecollector", "namespace"}}, program: "kube-controller-manager",
+			want: []string{"--controllers=*,-garbage-collector-controller,-namespace-controller"}},
 		{name: "few nodes", config: Config{Nodes: manyNodes}, program: "kwok", want: []string{"--config=s", "--node-lease-duration-seconds=40"}},
 		{name: "many nodes", config: Config{Nodes: manyNodes + 1}, program: "kwok", want: []string{"--node-lease-duration-seconds=120"}},
 		{name: "a scheduler of few nodes", config: Config{Nodes: manyNodes}, program: "kube-scheduler", without: []string{"--leader-elect"}},
@@ -68,7 +71,11 @@ func TestArguments(t *testing.T) {
 			want: []string{"--leader-elect-lease-duration=90s", "--leader-elect-renew-deadline=80s"}},
 	} {
 		c.config.Kubeconfig = "k"
-		args := c.config.arguments("s")[c.program]
+		all, err := c.config.arguments("s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := all[c.program]
 		for _, want := range c.want {
 			if !slices.Contains(args, want) {
 				t.Errorf("%s: %s is not in %q", c.name, want, args)
@@ -79,5 +86,28 @@ func TestArguments(t *testing.T) {
 				t.Errorf("%s: %s is in %q", c.name, without, args)
 			}
 		}
+	}
+}
+
+// TestRunByServer reads the values of the server's flag --controllers as the server does.
+func TestRunByServer(t *testing.T) {
+	t.Parallel()
+	const all = "clusterrole-aggregation garbagecollector namespace pod-garbage-collector-controller resourcequota root-ca-certificate-publisher serviceaccount"
+	for values, want := range map[string]string{
+		"":                                   "",
+		"*":                                  all,
+		"* -garbagecollector":                strings.Replace(all, "garbagecollector ", "", 1),
+		"-garbagecollector *":                strings.Replace(all, "garbagecollector ", "", 1),
+		"namespace resourcequota":            "namespace resourcequota",
+		"namespace -namespace":               "namespace",
+		"-namespace namespace":               "",
+		"-garbagecollector garbagecollector": "",
+	} {
+		if got := strings.Join(RunByServer(strings.Fields(values)), " "); got != want {
+			t.Errorf("%q: %q", values, got)
+		}
+	}
+	if _, err := (Config{ServerControllers: []string{"new"}}).arguments("s"); err == nil || !strings.Contains(err.Error(), `the controller "new", which is unknown`) {
+		t.Errorf("a controller that is unknown: %v", err)
 	}
 }
