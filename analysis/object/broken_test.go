@@ -119,6 +119,20 @@ func TestRest(t *testing.T) {
 	)
 }
 
+// TestSecondIdentity checks an object with two apiVersions, of which the second takes effect.
+func TestSecondIdentity(t *testing.T) {
+	c := checker(t, widgets, schema.KEP, nil)
+	for _, second := range []string{"apps/v1", "example.com/v9"} {
+		source := []byte(`{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"nam": 3}, "apiVersion": "` + second + `"}`)
+		expect(t, c.Check(t.Context(), source, nil, object.Warn),
+			`error validation/metadata /apiVersion: Invalid value: "`+second+`": must be example.com/v1`,
+			`warning duplicate-field /apiVersion: duplicate field "apiVersion": the last one takes effect`,
+			`warning unknown-field /spec/nam: unknown field "spec.nam": the API server drops it; did you mean "name"?`,
+			`  schema: .properties[spec]`,
+		)
+	}
+}
+
 // TestSpecifiesNothing checks fields below schemas that specify no fields.
 func TestSpecifiesNothing(t *testing.T) {
 	c := checker(t, thingsWith(`{type: object, properties: {l: {type: array}, m: {type: object, additionalProperties: true},

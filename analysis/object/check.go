@@ -134,6 +134,12 @@ func (c *Checker) Check(ctx context.Context, source []byte, old schema.Object, f
 		return append(findings, c.compare(ctx, source, written, result, err)...)
 	}
 	version := c.versionOf(result.Object)
+	if version == nil {
+		// The object has a second apiVersion, which takes effect. It was admitted with the first one.
+		if version, err = c.version(source); err != nil {
+			return c.rejection(nil, err)
+		}
+	}
 	findings := c.resultFindings(version, result, old, fields)
 	lost, rejected := c.storageFindings(version, source, result, old, fields)
 	findings = append(findings, lost...)
