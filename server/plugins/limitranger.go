@@ -52,6 +52,9 @@ func (p *limitRanger) ranges(ctx context.Context, a admission.Attributes) ([]*co
 
 // Admit implements admission.MutationInterface.
 func (p *limitRanger) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != pods {
+		return nil
+	}
 	pod, ok := a.GetObject().(*corev1.Pod)
 	if !ok {
 		return nil
