@@ -43,7 +43,7 @@ func rows() []row {
 		{"watch-p99", "WATCH, p99 from request to event", "ms", must{}},
 		{"put", "PUT", "ms CPU", must{ratio: 5}},
 		{"apply", "server-side apply", "ms CPU", must{ratio: 5}},
-		{"apply-same", "apply without change", "ms CPU", must{ratio: 8}},
+		{"apply-same", "apply without change", "ms CPU", must{ratio: 15}},
 		{"delete", "DELETE", "ms CPU", must{ratio: 6}},
 		{"heap-crd", "heap per CRD, untouched", "KB", must{most: 60}},
 		{"heap-crd-touched", "heap per CRD, touched", "KB", must{most: 120}},
