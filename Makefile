@@ -66,6 +66,21 @@ test-product:
 $(filter test@%,$(PARTS)): test@%:
 	@echo "== $*: ./..."; cd '$*' && $(TEST) --packages ./... -- -timeout=30m -p 1
 
+# What is compiled from TypeScript is committed, so that go install needs neither esbuild nor Node.
+.PHONY: page
+page: ## compile the web page, and check its types if npx is installed
+	cd test/tools && go run ./page ../..
+	@if command -v npx >/dev/null; then cd web/page/src && npx --yes --package typescript@5.9 tsc --project .; \
+	  else echo "the types are not checked: npx is not installed"; fi
+
+# The same commit gives the same files: paths and the version of the tree are left out.
+.PHONY: web
+web: ## write the web page with the engine as WebAssembly to dist/web, for static hosts
+	rm -rf dist/web && mkdir -p dist/web && cp web/page/static/* dist/web/
+	cp "$$(go env GOROOT)/lib/wasm/wasm_exec.js" dist/web/
+	GOFLAGS= GOOS=js GOARCH=wasm go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags='-s -w -buildid=' -o dist/web/espalier.wasm ./web/wasm
+	gzip -9 -n -k -f dist/web/espalier.wasm && ls -l dist/web
+
 .PHONY: vet
 vet: ## gofmt, wordings, and the checks of go vet and staticcheck on every module
 	@echo "== gofmt"; bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "not formatted:"; echo "$$bad"; exit 1; fi

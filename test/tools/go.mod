@@ -8,6 +8,7 @@ tool (
 )
 
 require (
+	github.com/evanw/esbuild v0.28.2
 	golang.org/x/mod v0.41.0
 	golang.org/x/tools v0.51.0
 	honnef.co/go/tools v0.8.2

@@ -1,0 +1,83 @@
+// Compare: what a change of a CRD means for stored objects and clients.
+
+import type { Context, View } from "./context";
+import { h, plural, replace } from "./dom";
+import { Editor } from "./editor";
+import { Latest } from "./engine";
+import { findingItem, findingList } from "./findings";
+import type { CompareAnswer } from "./protocol";
+
+export class Compare implements View {
+  readonly element: HTMLElement;
+  private readonly before: Editor;
+  private readonly after: Editor;
+  private readonly result = h("div", { class: "result", "aria-live": "polite" });
+  private readonly latest = new Latest();
+
+  constructor(private readonly c: Context) {
+    this.before = new Editor("Old CRD", () => this.edited());
+    this.after = new Editor("New CRD", () => this.edited());
+    this.element = h(
+      "div",
+      { class: "playground" },
+      h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Old CRD")), this.before.element),
+      h("section", { class: "pane" }, h("header", {}, h("h2", {}, "New CRD")), this.after.element),
+      h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Changes")), this.result),
+    );
+  }
+
+  refresh(): void {
+    if (this.c.state.before === "") this.c.state.before = this.c.state.crds;
+    this.before.set(this.c.state.before);
+    this.after.set(this.c.state.crds);
+    this.ask(0);
+  }
+
+  private edited(): void {
+    this.c.state.before = this.before.value;
+    this.c.state.crds = this.after.value;
+    this.c.changed();
+    this.ask(250);
+  }
+
+  private ask(pause: number): void {
+    const s = this.c.state;
+    this.latest.run(
+      pause,
+      async (signal) => {
+        this.result.classList.add("stale");
+        this.show(await this.c.engine.ask("compare", { old: s.before, new: s.crds, objects: s.object, semantics: s.semantics }, signal));
+      },
+      (m) => {
+        this.result.classList.remove("stale");
+        replace(this.result, h("p", { class: "banner rejected", role: "alert" }, m));
+      },
+    );
+  }
+
+  private show(a: CompareAnswer): void {
+    this.result.classList.remove("stale");
+    const worst = a.changes.some((c) => c.severity === "error") ? "rejected" : a.changes.some((c) => c.severity === "warning") ? "unknown" : "accepted";
+    const text = a.changes.length === 0 ? "No changes" : plural(a.changes.length, "change");
+    const tried = a.tried > 0 ? `tried with ${plural(a.tried, "object")} of the playground` : "";
+    replace(
+      this.result,
+      findingList(a.problems, {}),
+      a.problems.length === 0 && h("p", { class: "banner " + worst }, h("strong", {}, text), h("span", {}, tried)),
+      h(
+        "ul",
+        { class: "findings" },
+        ...a.changes.map((v) => {
+          const old = v.old;
+          return findingItem(
+            v,
+            { object: (r) => this.after.reveal(r) },
+            old && h("button", { type: "button", class: "link", onclick: () => this.before.reveal(old) }, "old line " + old.line),
+            (v.objects ?? 0) > 0 && h("span", { class: "badge" }, plural(v.objects ?? 0, "object") + " affected"),
+          );
+        }),
+      ),
+      a.more && h("p", { class: "note" }, "There are more changes than are shown."),
+    );
+  }
+}

@@ -1,0 +1,42 @@
+// What the views share.
+
+import type { Engine } from "./engine";
+import type { Assistance } from "./editor";
+import type { Fix } from "./protocol";
+import type { Editor } from "./editor";
+import type { State } from "./state";
+
+export interface Context {
+  engine: Engine;
+  state: State;
+  // changed tells the page that a view has changed the state.
+  changed(): void;
+  // say shows a message for a while.
+  say(message: string): void;
+}
+
+// View is a part of the page. It shows the state when it is refreshed.
+export interface View {
+  element: HTMLElement;
+  refresh(): void;
+}
+
+// assistance returns completion and documentation for a text.
+export function assistance(c: Context): Assistance {
+  return {
+    async complete(text, offset, signal) {
+      return (await c.engine.ask("complete", { crds: c.state.crds, text, offset, semantics: c.state.semantics }, signal)).items;
+    },
+    hover(text, offset, signal) {
+      return c.engine.ask("hover", { crds: c.state.crds, text, offset, semantics: c.state.semantics }, signal);
+    },
+  };
+}
+
+// applyFix changes the text of an editor.
+export function applyFix(c: Context, editor: Editor, fix: Fix): void {
+  c.engine.ask("apply", { text: editor.value, fix }).then(
+    (a) => editor.edit(a.start, a.end, a.text),
+    (e: unknown) => c.say(e instanceof Error ? e.message : String(e)),
+  );
+}

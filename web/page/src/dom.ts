@@ -1,0 +1,80 @@
+// Creates elements. Nothing in the page is made from markup: text is always text.
+
+export type Child = Node | string | undefined | false;
+
+export interface Attributes {
+  class?: string;
+  title?: string;
+  type?: string;
+  role?: string;
+  for?: string;
+  id?: string;
+  href?: string;
+  value?: string;
+  hidden?: boolean;
+  tabindex?: number;
+  onclick?: (e: MouseEvent) => void;
+  [aria: `aria-${string}`]: string | boolean | undefined;
+}
+
+// h creates an element.
+export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === false) continue;
+    if (name === "onclick") element.addEventListener("click", value as EventListener);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  append(element, ...children);
+  return element;
+}
+
+export function append(parent: Node, ...children: Child[]): void {
+  for (const child of children) {
+    if (child === undefined || child === false) continue;
+    parent.appendChild(typeof child === "string" ? document.createTextNode(child) : child);
+  }
+}
+
+// replace replaces the content of an element.
+export function replace(parent: Element, ...children: Child[]): void {
+  parent.replaceChildren();
+  append(parent, ...children);
+}
+
+// byId returns an element of the page.
+export function byId(id: string): HTMLElement {
+  const element = document.getElementById(id);
+  if (!element) throw new Error("no element " + id);
+  return element;
+}
+
+// copyButton returns a button that copies a text.
+export function copyButton(text: () => string): HTMLButtonElement {
+  const button = h("button", { type: "button", class: "quiet" }, "Copy");
+  button.addEventListener("click", () => {
+    navigator.clipboard.writeText(text()).then(
+      () => flash(button, "Copied"),
+      () => flash(button, "Cannot copy"),
+    );
+  });
+  return button;
+}
+
+export function flash(button: HTMLElement, message: string): void {
+  const before = button.textContent;
+  button.textContent = message;
+  window.setTimeout(() => (button.textContent = before), 1500);
+}
+
+// plural returns a number with its noun.
+export function plural(n: number, noun: string): string {
+  return `${n} ${noun}${n === 1 ? "" : "s"}`;
+}
+
+let ids = 0;
+
+// newId returns an ID that no other element has.
+export function newId(): string {
+  return "e" + ++ids;
+}

@@ -1,0 +1,286 @@
+// The explorer: the schema of a CRD as a tree, and its other forms.
+
+import type { Context, View } from "./context";
+import { copyButton, h, replace, type Child } from "./dom";
+import { Latest } from "./engine";
+import { findingList } from "./findings";
+import type { Field, FieldsAnswer, Resource, RuleCost, TextAnswer } from "./protocol";
+
+const tabs: { id: string; label: string }[] = [
+  { id: "tree", label: "Fields" },
+  { id: "sample", label: "Sample" },
+  { id: "sample-full", label: "Full sample" },
+  { id: "skeleton", label: "Skeleton" },
+  { id: "structural", label: "Structural" },
+  { id: "openapi-v2", label: "OpenAPI v2" },
+  { id: "openapi-v3", label: "OpenAPI v3" },
+  { id: "json-schema", label: "JSON Schema" },
+  { id: "go", label: "Go" },
+  { id: "proto", label: "Protobuf" },
+  { id: "typescript", label: "TypeScript" },
+];
+
+export class Explorer implements View {
+  readonly element: HTMLElement;
+  private readonly crd = h("select", { "aria-label": "CRD" });
+  private readonly version = h("select", { "aria-label": "Version" });
+  private readonly query = h("input", { type: "search", "aria-label": "Search fields" });
+  private readonly bar = h("div", { class: "tabs", role: "tablist", "aria-label": "Forms of the schema" });
+  private readonly content = h("div", { class: "content", role: "tabpanel", id: "explorer-panel", tabindex: 0 });
+  private readonly about = h("p", { class: "about" });
+  private readonly latest = new Latest();
+  private resources: Resource[] = [];
+  private tab = "tree";
+
+  constructor(private readonly c: Context) {
+    this.query.placeholder = "Search fields";
+    this.crd.addEventListener("change", () => {
+      this.fillVersions();
+      this.load();
+    });
+    this.version.addEventListener("change", () => this.load());
+    this.query.addEventListener("input", () => {
+      this.tab = "tree";
+      this.drawTabs();
+      this.load(150);
+    });
+    this.bar.addEventListener("keydown", (e) => {
+      const step = e.key === "ArrowRight" ? 1 : e.key === "ArrowLeft" ? -1 : 0;
+      if (step === 0) return;
+      e.preventDefault();
+      const at = tabs.findIndex((t) => t.id === this.tab);
+      this.select(tabs[(at + step + tabs.length) % tabs.length]?.id ?? "tree");
+      this.bar.querySelector<HTMLElement>("[aria-selected=true]")?.focus();
+    });
+    this.element = h(
+      "div",
+      { class: "explorer" },
+      h("div", { class: "toolbar" }, this.crd, this.version, this.query),
+      this.about,
+      this.bar,
+      this.content,
+    );
+    this.drawTabs();
+  }
+
+  private drawTabs(): void {
+    replace(
+      this.bar,
+      ...tabs.map((t) =>
+        h(
+          "button",
+          { type: "button", role: "tab", id: "tab-" + t.id, "aria-selected": t.id === this.tab ? "true" : "false", "aria-controls": "explorer-panel", tabindex: t.id === this.tab ? 0 : -1, onclick: () => this.select(t.id) },
+          t.label,
+        ),
+      ),
+    );
+    this.content.setAttribute("aria-labelledby", "tab-" + this.tab);
+  }
+
+  private select(id: string): void {
+    this.tab = id;
+    this.drawTabs();
+    this.load();
+  }
+
+  refresh(): void {
+    const { crds, semantics } = this.c.state;
+    this.latest.run(
+      0,
+      async (signal) => {
+        const a = await this.c.engine.ask("resources", { crds, semantics }, signal);
+        const before = this.crd.value;
+        this.resources = a.resources;
+        replace(this.crd, ...a.resources.map((r) => h("option", { value: r.name }, `${r.kind} (${r.name})`)));
+        if (a.resources.some((r) => r.name === before)) this.crd.value = before;
+        this.fillVersions();
+        const empty = a.resources.length === 0;
+        for (const e of [this.crd, this.version, this.query, this.bar]) e.hidden = empty;
+        if (empty) {
+          replace(this.about);
+          replace(this.content, h("p", { class: "note" }, "There is no CRD: enter one in the playground."), findingList(a.problems, {}));
+          return;
+        }
+        this.load();
+      },
+      (m) => this.fail(m),
+    );
+  }
+
+  private resource(): Resource | undefined {
+    return this.resources.find((r) => r.name === this.crd.value) ?? this.resources[0];
+  }
+
+  private fillVersions(): void {
+    const r = this.resource();
+    const before = this.version.value;
+    const label = (v: { name: string; served: boolean; storage: boolean; deprecated?: string }) =>
+      v.name + [v.storage && "storage", !v.served && "not served", v.deprecated && "deprecated"].filter(Boolean).map((x) => ", " + x).join("");
+    replace(this.version, ...(r?.versions ?? []).map((v) => h("option", { value: v.name }, label(v))));
+    const chosen = r?.versions.find((v) => v.name === before) ?? r?.versions.find((v) => v.storage);
+    if (chosen) this.version.value = chosen.name;
+    const names = r?.shortNames?.length ? `, short names ${r.shortNames.join(", ")}` : "";
+    const deprecated = chosen?.deprecated;
+    replace(this.about, r ? `${r.namespaced ? "Namespaced" : "Cluster-scoped"} resource ${r.plural || r.name} of group ${r.group}${names}.` : "", !!deprecated && h("strong", { class: "deprecated" }, " " + deprecated));
+  }
+
+  private request(): object {
+    return { crds: this.c.state.crds, crd: this.resource()?.name ?? "", version: this.version.value, semantics: this.c.state.semantics };
+  }
+
+  private fail(message: string): void {
+    replace(this.content, h("p", { class: "banner rejected", role: "alert" }, message));
+  }
+
+  private load(pause = 0): void {
+    this.latest.run(pause, (signal) => this.ask(signal), (m) => this.fail(m));
+  }
+
+  private async ask(signal: AbortSignal): Promise<void> {
+    const e = this.c.engine;
+    const request = this.request();
+    switch (this.tab) {
+      case "tree": {
+        if (this.query.value.trim() !== "") return this.search(signal);
+        const a = await e.ask("fields", request, signal);
+        replace(this.content, a.noSchema && h("p", { class: "note" }, "This version has no schema."), this.fields(a));
+        return;
+      }
+      case "sample":
+      case "sample-full":
+        return this.text(await e.ask("sample", { ...request, full: this.tab === "sample-full" }, signal));
+      case "go":
+      case "proto":
+      case "typescript": {
+        const a = await e.ask("generate", { crds: this.c.state.crds, target: this.tab, semantics: this.c.state.semantics }, signal);
+        replace(this.content, findingList(a.problems, {}), ...a.files.map((f) => this.file(f.name, f.text)));
+        return;
+      }
+      default:
+        return this.text(await e.ask("form", { ...request, form: this.tab }, signal));
+    }
+  }
+
+  private text(a: TextAnswer): void {
+    replace(this.content, findingList(a.notes ?? [], {}), this.file("", a.text));
+  }
+
+  private file(name: string, text: string): HTMLElement {
+    return h("div", { class: "file" }, h("header", {}, h("h3", {}, name), copyButton(() => text)), h("pre", { tabindex: 0, "aria-label": name || "Text" }, text));
+  }
+
+  private async search(signal: AbortSignal): Promise<void> {
+    const a = await this.c.engine.ask("search", { ...this.request(), query: this.query.value }, signal);
+    replace(
+      this.content,
+      a.matches.length === 0 && h("p", { class: "note" }, "No field matches."),
+      h(
+        "ul",
+        { class: "matches" },
+        ...a.matches.map((m) =>
+          h("li", {}, h("button", { type: "button", class: "link path", onclick: () => void this.open(m.path) }, m.path), h("span", { class: "type" }, m.type), h("span", { class: "description" }, m.description ?? "")),
+        ),
+      ),
+      a.more && h("p", { class: "note" }, "There are more matches."),
+    );
+  }
+
+  // open shows one field with what is in it.
+  private async open(path: string): Promise<void> {
+    try {
+      const a = await this.c.engine.ask("fields", { ...this.request(), path });
+      replace(this.content, h("button", { type: "button", class: "quiet", onclick: () => this.load() }, "← Back"), h("ul", { class: "tree" }, this.field(a.field, a.costs ?? [], true)));
+    } catch (e) {
+      this.fail(e instanceof Error ? e.message : String(e));
+    }
+  }
+
+  private fields(a: FieldsAnswer): HTMLElement {
+    return h("ul", { class: "tree" }, ...children(a.field).map((f) => this.field(f, a.costs ?? [], f.name === "spec")));
+  }
+
+  // field shows a field, whose own fields are loaded when it is opened.
+  private field(f: Field, costs: RuleCost[], open: boolean): HTMLLIElement {
+    const inner = h("ul", { class: "tree" });
+    const deep = /Object|map\[|IntOrString\]|any/.test(f.type) && f.type !== "any" && f.type !== "map[string]string";
+    const body = h("div", { class: "body" }, !!f.description && h("p", { class: "description" }, f.description), facts(f, costs.filter((c) => c.path.replace(/(\[\]|\.\*)+$/, "") === f.path)));
+    const title: Child[] = [
+      h("span", { class: "name" }, f.name ?? "values"),
+      h("span", { class: "type" }, f.type),
+      f.required && h("span", { class: "badge required" }, "required"),
+      f.default !== undefined && h("span", { class: "badge" }, "default " + short(f.default)),
+      (f.rules?.length ?? 0) > 0 && h("span", { class: "badge rule" }, "CEL"),
+      f.unknownFields?.preserved && h("span", { class: "badge preserve" }, "preserves unknown fields"),
+      f.embeddedResource && h("span", { class: "badge" }, "embedded resource"),
+      !!f.deprecated && h("span", { class: "badge deprecated" }, "deprecated"),
+      !!f.description && h("span", { class: "brief" }, f.description.split("\n", 1)[0] ?? ""),
+    ];
+    const details = h("details", {}, h("summary", {}, ...title), body, inner);
+    let loaded = false;
+    const load = async () => {
+      if (loaded || !deep) return;
+      loaded = true;
+      try {
+        const a = await this.c.engine.ask("fields", { ...this.request(), path: f.path ?? "" });
+        replace(inner, ...children(a.field).map((g) => this.field(g, a.costs ?? [], false)));
+      } catch (e) {
+        loaded = false;
+        replace(inner, h("li", { class: "note" }, e instanceof Error ? e.message : String(e)));
+      }
+    };
+    details.addEventListener("toggle", () => {
+      if (details.open) void load();
+    });
+    details.open = open;
+    return h("li", {}, details);
+  }
+}
+
+// children returns the fields of a value, of its items, or of the values of a map.
+function children(f: Field): Field[] {
+  for (let at: Field | undefined = f; at; at = at.items ?? at.values) {
+    if (at.fields && at.fields.length > 0) return at.fields;
+  }
+  return [];
+}
+
+function short(v: unknown): string {
+  const text = JSON.stringify(v);
+  return text.length > 40 ? text.slice(0, 40) + "…" : text;
+}
+
+// facts lists what the schema says besides type and description.
+function facts(f: Field, costs: RuleCost[]): HTMLElement | undefined {
+  const rows: [string, Child][] = [];
+  for (let at: Field | undefined = f, prefix = ""; at; at = at.items ?? at.values, prefix = "items ") {
+    if (at.enum) rows.push([prefix + "enum", at.enum.map((v) => JSON.stringify(v)).join(", ")]);
+    for (const [k, v] of Object.entries(at.constraints ?? {})) rows.push([prefix + k, JSON.stringify(v)]);
+    if (at.default !== undefined) rows.push([prefix + "default", JSON.stringify(at.default)]);
+    if (at.nullable) rows.push([prefix + "nullable", "true"]);
+    if (at.listType) rows.push(["list type", at.listType + (at.listMapKeys ? " by " + at.listMapKeys.join(", ") : "")]);
+    if (at.mapType) rows.push(["map type", at.mapType]);
+    for (const c of at.conditions ?? []) rows.push(["condition", c]);
+    for (const r of at.rules ?? []) {
+      const cost = costs.find((c) => c.rule === r.rule);
+      rows.push([
+        "rule",
+        h(
+          "span",
+          {},
+          h("code", {}, r.rule),
+          !!r.message && h("span", {}, " " + r.message),
+          r.transition && h("span", { class: "badge" }, "on update"),
+          cost && h("span", { class: "cost" + (cost.exceeded || cost.error ? " exceeded" : "") }, cost.error ?? costText(cost)),
+        ),
+      ]);
+    }
+    if (at.unknownFields?.preserved || at.unknownFields?.other) rows.push(["unknown fields", (at.unknownFields.preserved ? "preserved: " : "pruned: ") + at.unknownFields.because]);
+  }
+  if (rows.length === 0) return undefined;
+  return h("dl", {}, ...rows.flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)]));
+}
+
+function costText(c: RuleCost): string {
+  const percent = (100 * c.cost) / c.limit;
+  return `estimated cost ${percent > 1000 ? "far over" : percent < 0.1 ? "< 0.1% of" : percent.toFixed(1) + "% of"} the limit`;
+}

@@ -1,0 +1,222 @@
+// Puts the page together.
+
+import { Compare } from "./compare";
+import type { Context, View } from "./context";
+import { byId, flash, h, replace } from "./dom";
+import { read } from "./drop";
+import { NativeEngine, WorkerEngine, type Engine } from "./engine";
+import { examples } from "./examples";
+import { Explorer } from "./explorer";
+import { Lint } from "./lint";
+import { Playground } from "./playground";
+import type { Semantics } from "./protocol";
+import { decode, encode, views, type State } from "./state";
+import { watch, type Files } from "./workspace";
+
+function meta(name: string): string | undefined {
+  return document.querySelector<HTMLMetaElement>(`meta[name=espalier-${name}]`)?.content;
+}
+
+const native = meta("engine") === "native";
+const state: State = { view: "playground", semantics: meta("semantics") === "kubernetes" ? "kubernetes" : "kep", update: false, crds: "", object: "", old: "", before: "" };
+
+let edited = false;
+let timer: number | undefined;
+const message = byId("message");
+
+function say(text: string): void {
+  message.textContent = text;
+  window.clearTimeout(timer);
+  timer = window.setTimeout(() => (message.textContent = ""), 8000);
+}
+
+let engine: Engine;
+if (native) {
+  engine = new NativeEngine();
+} else {
+  byId("loading").hidden = false;
+  engine = new WorkerEngine((problem) => {
+    byId("loading").hidden = true;
+    if (problem !== undefined) say(problem);
+  });
+}
+
+const context: Context = {
+  engine,
+  state,
+  changed: () => (edited = true),
+  say,
+};
+
+const shown: Record<string, View> = {
+  playground: new Playground(context),
+  explorer: new Explorer(context),
+  compare: new Compare(context),
+  lint: new Lint(context),
+};
+
+function show(view: string): void {
+  state.view = view;
+  for (const name of views) {
+    const panel = byId("view-" + name);
+    panel.hidden = name !== view;
+    const button = byId("nav-" + name);
+    if (name === view) button.setAttribute("aria-current", "page");
+    else button.removeAttribute("aria-current");
+  }
+  document.title = view.charAt(0).toUpperCase() + view.slice(1) + " · Espalier";
+  shown[view]?.refresh();
+}
+
+for (const name of views) {
+  const view = shown[name];
+  if (view) byId("view-" + name).appendChild(view.element);
+  byId("nav-" + name).addEventListener("click", () => show(name));
+}
+
+// The semantics.
+const semantics = byId("semantics") as HTMLSelectElement;
+semantics.addEventListener("change", () => {
+  state.semantics = semantics.value as Semantics;
+  show(state.view);
+});
+
+// Examples, or the files of a directory.
+const picker = byId("picker") as HTMLSelectElement;
+let files: Files | undefined;
+
+function pick(index: number): void {
+  if (files) {
+    const file = files.files.filter((f) => f.objects !== "")[index];
+    state.object = file?.objects ?? "";
+    state.crds = joined(files.files.map((f) => f.crds));
+    state.old = "";
+    state.update = false;
+  } else {
+    const e = examples[index];
+    if (!e) return;
+    state.crds = e.crds;
+    state.object = e.object;
+    state.old = e.old ?? "";
+    state.update = e.old !== undefined;
+    state.before = e.before ?? "";
+  }
+  edited = false;
+  show(state.view);
+}
+
+function joined(texts: string[]): string {
+  return texts.filter((t) => t !== "").join("---\n");
+}
+
+picker.addEventListener("change", () => pick(picker.selectedIndex));
+
+function fill(options: string[], label: string): void {
+  replace(picker, ...options.map((o) => h("option", {}, o)));
+  picker.setAttribute("aria-label", label);
+}
+
+function take(found: Files): void {
+  const first = files === undefined;
+  const before = picker.value;
+  files = found;
+  const names = found.files.filter((f) => f.objects !== "").map((f) => f.name);
+  fill(names.length > 0 ? names : ["no objects in " + found.root], "Object of the directory");
+  if (found.problem !== "") say(found.problem);
+  if (names.includes(before)) picker.value = before;
+  if (!edited) pick(Math.max(0, picker.selectedIndex));
+  else if (!first) say("The files have changed: choose one to load it again.");
+}
+
+// Links.
+const share = byId("share");
+share.addEventListener("click", () => {
+  encode(state).then(
+    async (fragment) => {
+      history.replaceState(null, "", fragment);
+      try {
+        await navigator.clipboard.writeText(location.href);
+        flash(share, "Link copied");
+      } catch {
+        flash(share, "Link in address bar");
+      }
+    },
+    () => flash(share, "Cannot share"),
+  );
+});
+
+// Light and dark.
+const theme = byId("theme");
+const themes = ["auto", "light", "dark"];
+function setTheme(name: string): void {
+  document.documentElement.dataset["theme"] = name;
+  theme.textContent = { auto: "Auto", light: "Light", dark: "Dark" }[name] ?? name;
+  theme.setAttribute("aria-label", "Color theme: " + name);
+}
+function storedTheme(): string {
+  try {
+    const name = localStorage.getItem("theme") ?? "auto";
+    return themes.includes(name) ? name : "auto";
+  } catch {
+    return "auto"; // storage may be blocked
+  }
+}
+setTheme(storedTheme());
+theme.addEventListener("click", () => {
+  const next = themes[(themes.indexOf(document.documentElement.dataset["theme"] ?? "auto") + 1) % themes.length] ?? "auto";
+  setTheme(next);
+  try {
+    localStorage.setItem("theme", next);
+  } catch {
+    // the theme holds until the page is closed
+  }
+});
+
+// Files that are dropped anywhere.
+document.addEventListener("dragover", (e) => {
+  e.preventDefault();
+  document.body.classList.add("dropping");
+});
+document.addEventListener("dragleave", (e) => {
+  if (!e.relatedTarget) document.body.classList.remove("dropping");
+});
+document.addEventListener("drop", (e) => {
+  e.preventDefault();
+  document.body.classList.remove("dropping");
+  if (!e.dataTransfer || e.dataTransfer.items.length === 0) return;
+  read(e.dataTransfer.items).then(
+    (d) => {
+      if (d.problem !== "") say(d.problem);
+      if (d.crds !== "") state.crds = d.crds;
+      if (d.objects !== "") state.object = d.objects;
+      edited = true;
+      show(state.view);
+    },
+    () => say("The files cannot be read."),
+  );
+});
+
+async function open(): Promise<void> {
+  let linked: Partial<State> | undefined;
+  try {
+    linked = await decode(location.hash);
+  } catch (e) {
+    say(e instanceof Error ? e.message : String(e));
+  }
+  fill(
+    examples.map((e) => e.name),
+    "Example",
+  );
+  if (linked) {
+    Object.assign(state, linked);
+    edited = true;
+    semantics.value = state.semantics;
+    show(state.view);
+  } else pick(0);
+}
+
+semantics.value = state.semantics;
+window.addEventListener("hashchange", () => void open());
+void open().then(() => {
+  if (native) watch(take, say);
+});

@@ -1,0 +1,162 @@
+// The playground: a CRD, an object, and what would be stored.
+
+import { applyFix, assistance, type Context, type View } from "./context";
+import { copyButton, h, plural, replace, type Child } from "./dom";
+import { Editor } from "./editor";
+import { Latest } from "./engine";
+import { counts, findingList, type Actions } from "./findings";
+import type { CheckAnswer, CheckedObject, Finding, Line, Outcome } from "./protocol";
+
+export class Playground implements View {
+  readonly element: HTMLElement;
+  private readonly crds: Editor;
+  private readonly object: Editor;
+  private readonly old: Editor;
+  private readonly oldPane: HTMLElement;
+  private readonly update: HTMLInputElement;
+  private readonly result = h("div", { class: "result", "aria-live": "polite" });
+  private readonly latest = new Latest();
+
+  constructor(private readonly c: Context) {
+    const help = assistance(c);
+    this.crds = new Editor("CustomResourceDefinitions", () => this.edited(), help);
+    this.object = new Editor("Object", () => this.edited(), help);
+    this.old = new Editor("Object before the update", () => this.edited(), help);
+    this.update = h("input", { type: "checkbox", id: "update" });
+    this.update.addEventListener("change", () => {
+      if (this.update.checked && this.old.value === "") this.old.set(this.object.value);
+      this.edited();
+    });
+    this.oldPane = h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Before")), this.old.element);
+    this.element = h(
+      "div",
+      { class: "playground" },
+      h("section", { class: "pane" }, h("header", {}, h("h2", {}, "CRD")), this.crds.element),
+      h(
+        "div",
+        { class: "stack" },
+        this.oldPane,
+        h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Object"), h("label", { class: "check", for: "update" }, this.update, "Update")), this.object.element),
+      ),
+      h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Result")), this.result),
+    );
+  }
+
+  refresh(): void {
+    const s = this.c.state;
+    this.crds.set(s.crds);
+    this.object.set(s.object);
+    this.old.set(s.old);
+    this.update.checked = s.update;
+    this.oldPane.hidden = !s.update;
+    this.ask(0);
+  }
+
+  private edited(): void {
+    const s = this.c.state;
+    s.crds = this.crds.value;
+    s.object = this.object.value;
+    s.old = this.old.value;
+    s.update = this.update.checked;
+    this.oldPane.hidden = !s.update;
+    this.c.changed();
+    this.ask(120);
+  }
+
+  private ask(pause: number): void {
+    this.latest.run(
+      pause,
+      async (signal) => {
+        const s = this.c.state;
+        this.result.classList.add("stale");
+        const request = { crds: s.crds, objects: s.object, semantics: s.semantics, both: true, ...(s.update ? { old: s.old } : {}) };
+        this.show(await this.c.engine.ask("check", request, signal));
+      },
+      (message) => this.fail(message),
+    );
+  }
+
+  private fail(message: string): void {
+    this.result.classList.remove("stale");
+    replace(this.result, h("p", { class: "banner rejected", role: "alert" }, message));
+  }
+
+  private show(a: CheckAnswer): void {
+    this.result.classList.remove("stale");
+    this.crds.show(a.crds);
+    this.old.show(a.old);
+    this.object.show([...a.text, ...a.objects.flatMap((o) => o.findings)]);
+    const parts: Child[] = [];
+    parts.push(this.texts("The CRDs cannot be read", a.crds, { object: (r) => this.crds.reveal(r) }));
+    parts.push(this.texts("The object cannot be read", a.text, { object: (r) => this.object.reveal(r) }));
+    parts.push(this.texts("The object before the update cannot be read", a.old, { object: (r) => this.old.reveal(r) }));
+    for (const o of a.objects) parts.push(this.one(o, a.objects.length > 1));
+    if (a.more) parts.push(h("p", { class: "note" }, "There are more objects than are shown."));
+    if (a.objects.length === 0 && a.text.length === 0) parts.push(h("p", { class: "note" }, "Enter an object to see what an API server would store."));
+    replace(this.result, ...parts);
+  }
+
+  private texts(title: string, findings: Finding[], actions: Actions): Child {
+    if (findings.length === 0) return undefined;
+    return h("div", { class: "card" }, h("p", { class: "banner rejected" }, title), findingList(findings, actions));
+  }
+
+  private one(o: CheckedObject, several: boolean): HTMLElement {
+    const name = [o.kind || "Object", o.namespace && o.name ? o.namespace + "/" + o.name : o.name].filter(Boolean).join(" ");
+    const actions: Actions = { object: (r) => this.object.reveal(r), schema: (r) => this.crds.reveal(r), fix: (f) => applyFix(this.c, this.object, f) };
+    const other = o.other;
+    return h(
+      "article",
+      { class: "card" },
+      several && h("h3", {}, name),
+      this.banner(o, o),
+      findingList(o.findings, actions),
+      ...(o.notes ?? []).map((n) => h("p", { class: "note" }, n.message)),
+      other
+        ? h("div", { class: "both" }, h("p", { class: "note" }, "The two schema semantics differ for this object."), h("div", { class: "columns" }, this.stored(o, o.semantics), this.stored(other, other.semantics, other.verdict !== o.verdict ? this.banner(o, other) : undefined)))
+        : this.stored(o),
+    );
+  }
+
+  private banner(o: CheckedObject, outcome: Outcome): HTMLElement {
+    const what = o.update ? "update" : "create";
+    const text = {
+      accepted: `Accepted: an API server would ${what} this object`,
+      rejected: `Rejected: an API server would not ${what} this object`,
+      unknown: "No CRD for this object",
+    }[outcome.verdict];
+    const found = counts(outcome.findings);
+    return h("p", { class: "banner " + outcome.verdict }, h("strong", {}, text), found !== "" && h("span", {}, found));
+  }
+
+  private stored(o: Outcome, title?: string, banner?: HTMLElement): Child {
+    const lines = o.lines;
+    if (!lines || lines.length === 0) return undefined;
+    const pruned = lines.filter((l) => l.mark === "pruned" && l.reason).length;
+    const defaulted = lines.filter((l) => l.mark === "defaulted" && l.reason).length;
+    const summary = [pruned > 0 && plural(pruned, "field") + " pruned", defaulted > 0 && plural(defaulted, "default") + " added"].filter(Boolean).join(", ");
+    const shown = lines.slice(0, 2000);
+    return h(
+      "div",
+      { class: "stored" },
+      h("header", {}, h("h3", {}, title ?? (o.verdict === "rejected" ? "Would be stored" : "Stored")), h("span", { class: "summary" }, summary), copyButton(() => o.stored ?? "")),
+      banner,
+      h("div", { class: "lines", role: "region", "aria-label": "Stored object", tabindex: 0 }, ...shown.map((l) => this.line(l))),
+      lines.length > shown.length && h("p", { class: "note" }, plural(lines.length - shown.length, "more line") + " not shown: copy has all of them."),
+    );
+  }
+
+  private line(l: Line): HTMLElement {
+    const tag = l.mark === "pruned" ? "del" : l.mark ? "ins" : "span";
+    const code = l.text.trimStart();
+    const text = h(tag, { class: "code" }, code);
+    const range = l.range;
+    const schema = l.schema?.range;
+    const row = h("div", { class: "row" + (l.mark ? " " + l.mark : "") }, h("span", { class: "indent" }, " ".repeat(l.text.length - code.length)), text);
+    if (range) row.addEventListener("dblclick", () => this.object.reveal(range));
+    if (l.reason) {
+      row.appendChild(schema ? h("button", { type: "button", class: "link reason", title: "Show the schema", onclick: () => this.crds.reveal(schema) }, l.reason) : h("span", { class: "reason" }, l.reason));
+    }
+    return row;
+  }
+}

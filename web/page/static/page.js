@@ -1,0 +1,1713 @@
+"use strict";
+(() => {
+  // dom.ts
+  function h(tag, attributes = {}, ...children2) {
+    const element = document.createElement(tag);
+    for (const [name, value2] of Object.entries(attributes)) {
+      if (value2 === void 0 || value2 === false) continue;
+      if (name === "onclick") element.addEventListener("click", value2);
+      else element.setAttribute(name, value2 === true ? "" : String(value2));
+    }
+    append(element, ...children2);
+    return element;
+  }
+  function append(parent, ...children2) {
+    for (const child of children2) {
+      if (child === void 0 || child === false) continue;
+      parent.appendChild(typeof child === "string" ? document.createTextNode(child) : child);
+    }
+  }
+  function replace(parent, ...children2) {
+    parent.replaceChildren();
+    append(parent, ...children2);
+  }
+  function byId(id) {
+    const element = document.getElementById(id);
+    if (!element) throw new Error("no element " + id);
+    return element;
+  }
+  function copyButton(text) {
+    const button = h("button", { type: "button", class: "quiet" }, "Copy");
+    button.addEventListener("click", () => {
+      navigator.clipboard.writeText(text()).then(
+        () => flash(button, "Copied"),
+        () => flash(button, "Cannot copy")
+      );
+    });
+    return button;
+  }
+  function flash(button, message2) {
+    const before = button.textContent;
+    button.textContent = message2;
+    window.setTimeout(() => button.textContent = before, 1500);
+  }
+  function plural(n, noun) {
+    return `${n} ${noun}${n === 1 ? "" : "s"}`;
+  }
+  var ids = 0;
+  function newId() {
+    return "e" + ++ids;
+  }
+
+  // highlight.ts
+  var value = /"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?|[&*!][^\s,\]}]+|[[\]{},]|[^\s,[\]{}#"'][^,[\]{}#]*|#/g;
+  function highlight(line) {
+    const tokens = [];
+    const add = (start, end, name) => tokens.push({ start, end, class: "t-" + name });
+    if (line.length > 2e3) return tokens;
+    const first = line.search(/\S/);
+    if (first < 0) return tokens;
+    if (line[first] === "#") return add(first, line.length, "comment"), tokens;
+    if (/^(---|\.\.\.)/.test(line)) return add(0, 3, "punctuation"), tokens;
+    let at = first;
+    for (let dash = /^-\s+/.exec(line.slice(at)); dash; dash = /^-\s+/.exec(line.slice(at))) {
+      add(at, at + 1, "punctuation");
+      at += dash[0].length;
+    }
+    const key = /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s#:"'[\]{},&*!|>%@`-][^#:[\]{}]*?|[^\s#"'[\]{},&*!|>%@`][^#]*?)\s*:(?=\s|$)/.exec(line.slice(at));
+    if (key) {
+      add(at, at + (key[1]?.length ?? 0), "key");
+      at += key[0].length;
+    }
+    value.lastIndex = at;
+    for (let m = value.exec(line); m; m = value.exec(line)) {
+      const text = m[0];
+      if (text === "#") {
+        if (m.index === 0 || /\s/.test(line[m.index - 1] ?? "")) return add(m.index, line.length, "comment"), tokens;
+        continue;
+      }
+      const end = m.index + text.trimEnd().length;
+      if (/^[[\]{},]$/.test(text)) add(m.index, end, "punctuation");
+      else if (/^["']/.test(text)) add(m.index, end, /^\s*:/.test(line.slice(m.index + text.length)) ? "key" : "string");
+      else if (/^[&*!]/.test(text)) add(m.index, end, "anchor");
+      else if (/^[|>][+-]?\d?$/.test(text.trim())) add(m.index, end, "punctuation");
+      else if (/^(true|false|null|~|yes|no|on|off)$/i.test(text.trim())) add(m.index, end, "constant");
+      else if (/^[-+]?(\d[\d_]*)(\.\d+)?([eE][-+]?\d+)?$/.test(text.trim())) add(m.index, end, "number");
+      else {
+        const inner = /^([^\s:][^:]*):(?=\s|$)/.exec(text);
+        if (inner && /[{,]\s*$/.test(line.slice(0, m.index))) add(m.index, m.index + (inner[1]?.length ?? 0), "key");
+        else add(m.index, end, "string");
+      }
+    }
+    return tokens;
+  }
+
+  // markdown.ts
+  function markdown(text) {
+    const out = h("div", { class: "markdown" });
+    const lines = text.split("\n");
+    for (let i = 0; i < lines.length; ) {
+      const line = lines[i] ?? "";
+      const fence = /^\s*(```+|~~~+)/.exec(line);
+      if (fence) {
+        const code = [];
+        for (i++; i < lines.length && !(lines[i] ?? "").trimStart().startsWith(fence[1] ?? "```"); i++) code.push(lines[i] ?? "");
+        i++;
+        out.appendChild(h("pre", { tabindex: 0 }, h("code", {}, code.join("\n"))));
+        continue;
+      }
+      const heading = /^(#{1,6})\s+(.*)$/.exec(line);
+      if (heading) {
+        const element2 = h(heading[1] === "#" ? "h3" : "h4");
+        inline(element2, heading[2] ?? "");
+        out.appendChild(element2);
+        i++;
+        continue;
+      }
+      if (/^\s*([-*]|\d+\.)\s+/.test(line)) {
+        const list = h("ul");
+        for (; i < lines.length && /^\s*([-*]|\d+\.)\s+/.test(lines[i] ?? ""); ) {
+          let item = (lines[i] ?? "").replace(/^\s*([-*]|\d+\.)\s+/, "");
+          for (i++; i < lines.length && /^\s+\S/.test(lines[i] ?? "") && !/^\s*([-*]|\d+\.)\s+/.test(lines[i] ?? ""); i++) item += " " + (lines[i] ?? "").trim();
+          const element2 = h("li");
+          inline(element2, item);
+          list.appendChild(element2);
+        }
+        out.appendChild(list);
+        continue;
+      }
+      if (line.trim() === "" || /^\s*(---+|\*\*\*+)\s*$/.test(line)) {
+        i++;
+        continue;
+      }
+      let paragraph = line.trim();
+      for (i++; i < lines.length && (lines[i] ?? "").trim() !== "" && !/^(\s*(```|~~~|[-*]\s|\d+\.\s)|#{1,6}\s)/.test(lines[i] ?? ""); i++) {
+        paragraph += (/( {2}|\\)$/.test(lines[i - 1] ?? "") ? "\n" : " ") + (lines[i] ?? "").trim();
+      }
+      const element = h("p");
+      inline(element, paragraph);
+      out.appendChild(element);
+    }
+    return out;
+  }
+  function inline(parent, text) {
+    const pattern = /(`+)(.+?)\1|\*\*(.+?)\*\*|\[([^\]]+)\]\([^)]*\)|\\([\\`*_{}[\]()#+.!<>|-])/g;
+    let last = 0;
+    for (let m = pattern.exec(text); m; m = pattern.exec(text)) {
+      append(parent, text.slice(last, m.index));
+      if (m[2] !== void 0) append(parent, h("code", {}, m[2]));
+      else if (m[3] !== void 0) {
+        const strong = h("strong");
+        inline(strong, m[3]);
+        append(parent, strong);
+      } else if (m[4] !== void 0) inline(parent, m[4]);
+      else append(parent, m[5] ?? "");
+      last = m.index + m[0].length;
+    }
+    append(parent, text.slice(last));
+  }
+
+  // editor.ts
+  var lineHeight = 20;
+  var maxShown = 12;
+  var Editor = class {
+    constructor(label, changed, assistance2) {
+      this.changed = changed;
+      this.assistance = assistance2;
+      const popupId = newId();
+      this.area = h("textarea", {
+        "aria-label": label,
+        "aria-autocomplete": "list",
+        "aria-controls": popupId
+      });
+      this.area.spellcheck = false;
+      this.area.autocapitalize = "off";
+      this.area.wrap = "off";
+      this.area.setAttribute("autocomplete", "off");
+      this.back = h("div", { class: "back", "aria-hidden": "true" });
+      this.gutter = h("div", { class: "gutter", "aria-hidden": "true" });
+      this.popup = h("div", { class: "popup", role: "listbox", id: popupId, "aria-label": "Completions", hidden: true });
+      this.tip = h("div", { class: "tip", role: "tooltip", hidden: true });
+      this.element = h("div", { class: "editor" }, this.gutter, h("div", { class: "text" }, this.back, this.area), this.popup, this.tip);
+      this.area.addEventListener("input", (e) => {
+        this.index();
+        this.marked = void 0;
+        this.draw();
+        this.changed();
+        this.hideTip();
+        const typed = e.inputType;
+        if (typed === "insertText" || typed === "deleteContentBackward" && !this.popup.hidden) this.complete(false);
+        else this.closePopup();
+      });
+      this.area.addEventListener("scroll", () => {
+        this.draw();
+        this.closePopup();
+        this.hideTip();
+      });
+      this.area.addEventListener("keydown", (e) => this.key(e));
+      this.area.addEventListener("blur", () => window.setTimeout(() => this.closePopup(), 150));
+      this.area.addEventListener("pointerdown", () => this.closePopup());
+      this.area.addEventListener("mousemove", (e) => this.move(e));
+      this.area.addEventListener("mouseleave", () => {
+        window.clearTimeout(this.hoverTimer);
+        this.hideTip();
+      });
+      new ResizeObserver(() => this.draw()).observe(this.area);
+    }
+    changed;
+    assistance;
+    element;
+    area;
+    back;
+    gutter;
+    popup;
+    tip;
+    starts = [0];
+    findings = [];
+    marked;
+    items = [];
+    selected = 0;
+    asked;
+    hoverTimer;
+    characterWidth = 0;
+    frame = 0;
+    get value() {
+      return this.area.value;
+    }
+    // set replaces the text without telling the page.
+    set(text) {
+      if (text === this.area.value) return;
+      this.area.value = text;
+      this.area.scrollTop = 0;
+      this.findings = [];
+      this.marked = void 0;
+      this.closePopup();
+      this.hideTip();
+      this.index();
+      this.draw();
+    }
+    // show underlines findings.
+    show(findings) {
+      this.findings = findings.filter((f) => f.range);
+      this.draw();
+    }
+    // reveal selects a range and scrolls to it.
+    reveal(range) {
+      this.marked = range;
+      this.area.focus({ preventScroll: true });
+      this.area.setSelectionRange(range.start, range.end);
+      this.area.scrollTop = Math.max(0, (range.line - 1) * lineHeight - this.area.clientHeight / 3);
+      this.area.scrollLeft = 0;
+      this.element.scrollIntoView({ block: "nearest" });
+      this.draw();
+    }
+    // edit replaces a part of the text, so that undo brings it back.
+    edit(start, end, text) {
+      this.area.focus({ preventScroll: true });
+      this.area.setSelectionRange(start, end);
+      const done = text === "" ? document.execCommand("delete") : document.execCommand("insertText", false, text);
+      if (!done || this.area.value.slice(start, start + text.length) !== text) {
+        this.area.setRangeText(text, start, end, "end");
+      }
+      this.index();
+      this.draw();
+      this.changed();
+    }
+    index() {
+      const text = this.area.value;
+      this.starts = [0];
+      for (let i = text.indexOf("\n"); i >= 0; i = text.indexOf("\n", i + 1)) this.starts.push(i + 1);
+    }
+    lineOf(offset) {
+      let low = 0;
+      let high = this.starts.length - 1;
+      while (low < high) {
+        const middle = low + high + 1 >> 1;
+        if ((this.starts[middle] ?? 0) <= offset) low = middle;
+        else high = middle - 1;
+      }
+      return low;
+    }
+    lineText(i) {
+      const start = this.starts[i] ?? 0;
+      const next = this.starts[i + 1];
+      return this.area.value.slice(start, next === void 0 ? void 0 : next - 1);
+    }
+    // draw shows the visible lines.
+    draw() {
+      if (this.frame) return;
+      this.frame = requestAnimationFrame(() => {
+        this.frame = 0;
+        this.paint();
+      });
+    }
+    paint() {
+      const top = this.area.scrollTop;
+      const first = Math.max(0, Math.floor(top / lineHeight) - 2);
+      const last = Math.min(this.starts.length, first + Math.ceil(this.area.clientHeight / lineHeight) + 5);
+      const lines = [];
+      const numbers = [];
+      for (let i = first; i < last; i++) {
+        lines.push(this.line(i));
+        const worst = this.worstOn(i);
+        numbers.push(h("div", { class: worst ? "ln " + worst : "ln" }, String(i + 1)));
+      }
+      replace(this.back, ...lines);
+      replace(this.gutter, ...numbers);
+      const shift = first * lineHeight - top;
+      this.back.style.transform = `translate(${-this.area.scrollLeft}px, ${shift}px)`;
+      this.gutter.style.transform = `translateY(${shift}px)`;
+    }
+    worstOn(line) {
+      let worst = "";
+      for (const f of this.findings) {
+        if (f.range?.line !== line + 1) continue;
+        if (f.severity === "error") return "error";
+        if (f.severity === "warning" || worst === "") worst = f.severity;
+      }
+      return worst;
+    }
+    line(i) {
+      const start = this.starts[i] ?? 0;
+      const text = this.lineText(i);
+      const shown2 = text.length > 4e3 ? text.slice(0, 4e3) : text;
+      const spans = highlight(shown2);
+      const edges = /* @__PURE__ */ new Set([0, shown2.length]);
+      for (const s of spans) edges.add(s.start).add(s.end);
+      const over = [];
+      const mark = (range, name) => {
+        if (!range || range.end < start || range.start > start + shown2.length) return;
+        const from = Math.max(0, range.start - start);
+        const to = Math.min(shown2.length, Math.max(range.end - start, from + 1));
+        if (to <= from) return;
+        edges.add(from).add(to);
+        over.push({ start: from, end: to, class: name });
+      };
+      for (const f of this.findings) mark(f.range, f.severity);
+      mark(this.marked, "marked");
+      const element = h("div", { class: "line" });
+      const sorted = [...edges].sort((a, b) => a - b);
+      for (let k = 0; k + 1 < sorted.length; k++) {
+        const from = sorted[k] ?? 0;
+        const to = sorted[k + 1] ?? 0;
+        const classes = [...spans, ...over].filter((s) => s.start <= from && s.end >= to).map((s) => s.class);
+        element.appendChild(classes.length ? h("span", { class: classes.join(" ") }, shown2.slice(from, to)) : document.createTextNode(shown2.slice(from, to)));
+      }
+      return element;
+    }
+    key(e) {
+      if (!this.popup.hidden) {
+        switch (e.key) {
+          case "ArrowDown":
+          case "ArrowUp":
+            e.preventDefault();
+            this.selected = (this.selected + (e.key === "ArrowDown" ? 1 : this.items.length - 1)) % this.items.length;
+            this.drawPopup();
+            return;
+          case "Enter":
+          case "Tab":
+            e.preventDefault();
+            this.accept(this.selected);
+            return;
+          case "Escape":
+            e.preventDefault();
+            this.closePopup();
+            return;
+        }
+      }
+      if (e.key === "Escape") this.hideTip();
+      if (e.key === " " && e.ctrlKey) {
+        e.preventDefault();
+        if (e.shiftKey) void this.describe(this.area.selectionStart);
+        else this.complete(true);
+      } else if (e.key === "Enter" && !e.ctrlKey && !e.metaKey && !e.altKey && !e.isComposing) {
+        const at = this.area.selectionStart;
+        const before = this.area.value.slice(this.starts[this.lineOf(at)] ?? 0, at);
+        let indent = /^ */.exec(before)?.[0] ?? "";
+        if (/:\s*$/.test(before)) indent += /^ *- /.test(before) ? "    " : "  ";
+        if (indent === "") return;
+        e.preventDefault();
+        this.edit(at, this.area.selectionEnd, "\n" + indent);
+      }
+    }
+    complete(always) {
+      if (!this.assistance) return;
+      const offset = this.area.selectionStart;
+      if (offset !== this.area.selectionEnd) return;
+      const before = this.area.value.slice(this.starts[this.lineOf(offset)] ?? 0, offset);
+      if (!always && (!/[\w./-]$|: $|- $/.test(before) || /#/.test(before))) return this.closePopup();
+      this.asked?.abort();
+      const controller = this.asked = new AbortController();
+      const text = this.area.value;
+      this.assistance.complete(text, offset, controller.signal).then(
+        (items) => {
+          if (controller.signal.aborted || this.area.value !== text || this.area.selectionStart !== offset) return;
+          const rank = (i) => {
+            const typed = text.slice(i.start, offset).trim().replace(/^["']/, "").toLowerCase();
+            const filter = (i.filter || i.label).toLowerCase();
+            if (typed === "") return 1;
+            if (filter.startsWith(typed)) return filter === typed && i.insert === text.slice(i.start, i.end) ? -1 : 2;
+            return filter.includes(typed) ? 1 : -1;
+          };
+          this.items = items.filter((i) => rank(i) >= 0 && i.start <= offset).sort((a, b) => rank(b) - rank(a));
+          this.selected = Math.max(0, this.items.findIndex((i) => i.preselect));
+          this.drawPopup();
+        },
+        () => {
+          if (!controller.signal.aborted) this.closePopup();
+        }
+      );
+    }
+    drawPopup() {
+      if (this.items.length === 0) return this.closePopup();
+      const first = Math.min(Math.max(0, this.selected - maxShown + 3), Math.max(0, this.items.length - maxShown));
+      const rows = this.items.slice(first, first + maxShown).map((item, i) => {
+        const index = first + i;
+        const row = h(
+          "div",
+          { class: "option" + (item.deprecated ? " deprecated" : ""), role: "option", id: this.popup.id + "-" + index, "aria-selected": index === this.selected ? "true" : "false" },
+          h("span", { class: "label" }, item.label),
+          h("span", { class: "detail" }, item.detail ?? "")
+        );
+        row.addEventListener("pointerdown", (e) => {
+          e.preventDefault();
+          this.accept(index);
+        });
+        return row;
+      });
+      const documentation = this.items[this.selected]?.documentation;
+      replace(this.popup, h("div", { class: "options" }, ...rows), !!documentation && h("div", { class: "about" }, markdown(documentation)));
+      this.popup.hidden = false;
+      this.area.setAttribute("aria-activedescendant", this.popup.id + "-" + this.selected);
+      this.place(this.popup, this.area.selectionStart);
+    }
+    accept(index) {
+      const item = this.items[index];
+      this.closePopup();
+      if (item) this.edit(item.start, item.end, item.insert);
+    }
+    closePopup() {
+      this.asked?.abort();
+      this.popup.hidden = true;
+      this.area.removeAttribute("aria-activedescendant");
+    }
+    width() {
+      if (!this.characterWidth) {
+        const probe = h("span", { class: "line" }, "0".repeat(100));
+        this.back.appendChild(probe);
+        this.characterWidth = probe.getBoundingClientRect().width / 100 || 8;
+        probe.remove();
+      }
+      return this.characterWidth;
+    }
+    // place puts an element below an offset, or above it if there is more room.
+    place(element, offset) {
+      const line = this.lineOf(offset);
+      const x = this.area.offsetLeft + this.gutter.offsetWidth + 8 + (offset - (this.starts[line] ?? 0)) * this.width() - this.area.scrollLeft;
+      const y = line * lineHeight - this.area.scrollTop + 6;
+      element.style.left = Math.max(4, Math.min(x, this.element.clientWidth - element.offsetWidth - 8)) + "px";
+      const below = y + lineHeight + 2;
+      const above = y - element.offsetHeight - 2;
+      const box = this.element.getBoundingClientRect();
+      element.style.top = (box.top + below + element.offsetHeight > window.innerHeight && box.top + above > 0 ? above : below) + "px";
+    }
+    move(e) {
+      window.clearTimeout(this.hoverTimer);
+      if (e.buttons) return;
+      const box = this.area.getBoundingClientRect();
+      const line = Math.floor((e.clientY - box.top - 6 + this.area.scrollTop) / lineHeight);
+      const column = Math.floor((e.clientX - box.left - 8 + this.area.scrollLeft) / this.width());
+      if (line < 0 || line >= this.starts.length || column < 0 || column >= this.lineText(line).length) return this.hideTip();
+      const offset = (this.starts[line] ?? 0) + column;
+      this.hoverTimer = window.setTimeout(() => void this.describe(offset), 350);
+    }
+    // describe shows what is known at an offset: findings, and the documentation of the field.
+    async describe(offset) {
+      const here = this.findings.filter((f) => f.range && f.range.start <= offset && offset <= f.range.end);
+      const text = this.area.value;
+      let about = "";
+      if (this.assistance) {
+        try {
+          about = (await this.assistance.hover(text, offset, new AbortController().signal)).markdown;
+        } catch {
+          about = "";
+        }
+      }
+      if (this.area.value !== text || here.length === 0 && about === "") return this.hideTip();
+      replace(this.tip, ...here.map((f) => h("p", { class: "finding " + f.severity }, f.message)), about !== "" && markdown(about));
+      this.tip.hidden = false;
+      this.place(this.tip, offset);
+    }
+    hideTip() {
+      this.tip.hidden = true;
+    }
+  };
+
+  // engine.ts
+  var EngineError = class extends Error {
+    constructor(code, message2) {
+      super(message2);
+      this.code = code;
+    }
+    code;
+  };
+  var canceled = () => new EngineError("canceled", "the request was canceled");
+  function unwrap(response) {
+    if (response.error) throw new EngineError(response.error.code, response.error.message);
+    return response.answer;
+  }
+  var NativeEngine = class {
+    async ask(name, request, signal) {
+      let response;
+      try {
+        response = await fetch("api/" + name, {
+          method: "POST",
+          headers: { "Content-Type": "application/json" },
+          body: JSON.stringify(request),
+          ...signal ? { signal } : {}
+        });
+      } catch (e) {
+        if (signal?.aborted) throw canceled();
+        throw new EngineError("unreachable", "espalier ui does not answer: is it still running?");
+      }
+      if (!response.ok) throw new EngineError("http", `espalier ui answers ${response.status}: open the link that it has printed`);
+      return unwrap(await response.json());
+    }
+  };
+  var WorkerEngine = class {
+    constructor(loaded) {
+      this.loaded = loaded;
+      this.start();
+    }
+    loaded;
+    worker;
+    queue = [];
+    current;
+    patience;
+    start() {
+      this.worker = new Worker("worker.js");
+      this.worker.onmessage = (e) => {
+        if (e.data.problem !== void 0) return this.loaded(e.data.problem);
+        if (e.data.ready) return this.loaded();
+        const done = this.current;
+        this.current = void 0;
+        window.clearTimeout(this.patience);
+        if (done && e.data.response !== void 0) {
+          try {
+            done.settle(JSON.parse(e.data.response));
+          } catch (e2) {
+            done.fail(e2);
+          }
+        }
+        this.next();
+      };
+      this.worker.onerror = () => this.loaded("the engine cannot be loaded");
+    }
+    next() {
+      while (!this.current) {
+        const p = this.queue.shift();
+        if (!p) return;
+        if (p.signal?.aborted) {
+          p.fail(canceled());
+          continue;
+        }
+        this.current = p;
+        this.worker?.postMessage({ name: p.name, request: p.message });
+        p.signal?.addEventListener("abort", () => this.abandon(p));
+      }
+    }
+    // abandon gives a request that is no longer needed two more seconds, which keeps what the worker has
+    // compiled.
+    abandon(p) {
+      if (this.current !== p) return;
+      this.patience = window.setTimeout(() => {
+        if (this.current !== p) return;
+        this.worker?.terminate();
+        this.current = void 0;
+        p.fail(canceled());
+        this.start();
+        this.next();
+      }, 2e3);
+    }
+    ask(name, request, signal) {
+      return new Promise((resolve, reject) => {
+        this.queue.push({
+          name,
+          message: JSON.stringify(request),
+          signal,
+          settle: (r) => {
+            if (signal?.aborted) reject(canceled());
+            else resolve(unwrap(r));
+          },
+          fail: reject
+        });
+        this.next();
+      });
+    }
+  };
+  var Latest = class {
+    controller;
+    timer;
+    // run calls ask after a pause. Its errors are shown, except cancellations.
+    run(pause, ask, failed) {
+      window.clearTimeout(this.timer);
+      this.timer = window.setTimeout(() => {
+        this.controller?.abort();
+        const controller = this.controller = new AbortController();
+        ask(controller.signal).catch((e) => {
+          if (controller.signal.aborted || e instanceof EngineError && e.code === "canceled") return;
+          failed(e instanceof Error ? e.message : String(e));
+        });
+      }, pause);
+    }
+  };
+
+  // findings.ts
+  function findingItem(f, actions, ...more) {
+    const range = f.range;
+    const schema = f.schema?.range;
+    const go = actions.object;
+    const where = f.path || (range ? "line " + range.line : "");
+    return h(
+      "li",
+      { class: "finding " + f.severity },
+      h(
+        "div",
+        { class: "head" },
+        h("span", { class: "severity" }, f.severity),
+        where !== "" && (range && go ? h("button", { type: "button", class: "link path", title: "Show line " + range.line, onclick: () => go(range) }, where) : h("span", { class: "path" }, where)),
+        ...more
+      ),
+      h("div", { class: "message" }, f.message),
+      f.detail && f.detail.length > 0 && h("ul", { class: "detail" }, ...f.detail.slice(0, 12).map((d) => h("li", {}, d))),
+      h(
+        "div",
+        { class: "actions" },
+        actions.rule ? h("button", { type: "button", class: "link rule", onclick: () => actions.rule?.(f.rule) }, f.rule) : h("span", { class: "rule" }, f.rule),
+        schema && actions.schema && h("button", { type: "button", class: "link", title: "Show " + (f.schema?.path ?? ""), onclick: () => actions.schema?.(schema) }, "schema, line " + schema.line),
+        ...actions.fix ? (f.fixes ?? []).slice(0, 3).map((x) => h("button", { type: "button", class: "fix", onclick: () => actions.fix?.(x) }, capital(x.message))) : []
+      )
+    );
+  }
+  function findingList(findings, actions) {
+    if (findings.length === 0) return void 0;
+    return h("ul", { class: "findings" }, ...findings.map((f) => findingItem(f, actions)));
+  }
+  function counts(findings) {
+    const parts = [];
+    for (const s of ["error", "warning", "info"]) {
+      const n = findings.filter((f) => f.severity === s).length;
+      if (n > 0) parts.push(plural(n, s));
+    }
+    return parts.join(", ");
+  }
+  function capital(s) {
+    return s.charAt(0).toUpperCase() + s.slice(1);
+  }
+
+  // compare.ts
+  var Compare = class {
+    constructor(c) {
+      this.c = c;
+      this.before = new Editor("Old CRD", () => this.edited());
+      this.after = new Editor("New CRD", () => this.edited());
+      this.element = h(
+        "div",
+        { class: "playground" },
+        h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Old CRD")), this.before.element),
+        h("section", { class: "pane" }, h("header", {}, h("h2", {}, "New CRD")), this.after.element),
+        h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Changes")), this.result)
+      );
+    }
+    c;
+    element;
+    before;
+    after;
+    result = h("div", { class: "result", "aria-live": "polite" });
+    latest = new Latest();
+    refresh() {
+      if (this.c.state.before === "") this.c.state.before = this.c.state.crds;
+      this.before.set(this.c.state.before);
+      this.after.set(this.c.state.crds);
+      this.ask(0);
+    }
+    edited() {
+      this.c.state.before = this.before.value;
+      this.c.state.crds = this.after.value;
+      this.c.changed();
+      this.ask(250);
+    }
+    ask(pause) {
+      const s = this.c.state;
+      this.latest.run(
+        pause,
+        async (signal) => {
+          this.result.classList.add("stale");
+          this.show(await this.c.engine.ask("compare", { old: s.before, new: s.crds, objects: s.object, semantics: s.semantics }, signal));
+        },
+        (m) => {
+          this.result.classList.remove("stale");
+          replace(this.result, h("p", { class: "banner rejected", role: "alert" }, m));
+        }
+      );
+    }
+    show(a) {
+      this.result.classList.remove("stale");
+      const worst = a.changes.some((c) => c.severity === "error") ? "rejected" : a.changes.some((c) => c.severity === "warning") ? "unknown" : "accepted";
+      const text = a.changes.length === 0 ? "No changes" : plural(a.changes.length, "change");
+      const tried = a.tried > 0 ? `tried with ${plural(a.tried, "object")} of the playground` : "";
+      replace(
+        this.result,
+        findingList(a.problems, {}),
+        a.problems.length === 0 && h("p", { class: "banner " + worst }, h("strong", {}, text), h("span", {}, tried)),
+        h(
+          "ul",
+          { class: "findings" },
+          ...a.changes.map((v) => {
+            const old = v.old;
+            return findingItem(
+              v,
+              { object: (r) => this.after.reveal(r) },
+              old && h("button", { type: "button", class: "link", onclick: () => this.before.reveal(old) }, "old line " + old.line),
+              (v.objects ?? 0) > 0 && h("span", { class: "badge" }, plural(v.objects ?? 0, "object") + " affected")
+            );
+          })
+        ),
+        a.more && h("p", { class: "note" }, "There are more changes than are shown.")
+      );
+    }
+  };
+
+  // drop.ts
+  var maxFiles = 200;
+  var maxSize = 4 << 20;
+  async function read(items) {
+    const files2 = [];
+    const entries = [...items].map((i) => i.webkitGetAsEntry()).filter((e) => e !== null);
+    for (const entry of entries) await collect(entry, files2, 0);
+    return split(files2);
+  }
+  async function collect(entry, files2, depth) {
+    if (files2.length >= maxFiles || depth > 8) return;
+    if (entry.isFile) {
+      if (/\.(ya?ml|json)$/i.test(entry.name)) files2.push(await new Promise((resolve, reject) => entry.file(resolve, reject)));
+      return;
+    }
+    const reader = entry.createReader();
+    for (; ; ) {
+      const part = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+      if (part.length === 0) return;
+      for (const inner of part) if (!inner.name.startsWith(".")) await collect(inner, files2, depth + 1);
+    }
+  }
+  async function split(files2) {
+    const out = { crds: "", objects: "", problem: files2.length === 0 ? "there is no file with the extension .yaml, .yml or .json" : "" };
+    let size = 0;
+    for (const file of files2) {
+      if ((size += file.size) > maxSize) {
+        out.problem = "the files are larger than 4 MiB: only a part was read";
+        break;
+      }
+      for (const doc of (await file.text()).split(/^---(?=\s|$).*\n?/m)) {
+        if (doc.trim() === "") continue;
+        const text = doc.endsWith("\n") ? doc : doc + "\n";
+        if (/^\s*"?kind"?:\s*"?CustomResourceDefinition\b/m.test(doc)) out.crds += (out.crds === "" ? "" : "---\n") + text;
+        else out.objects += (out.objects === "" ? "" : "---\n") + text;
+      }
+    }
+    return out;
+  }
+
+  // examples.ts
+  var crontab = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: crontabs.example.com
+spec:
+  group: example.com
+  scope: Namespaced
+  names:
+    kind: CronTab
+    plural: crontabs
+    singular: crontab
+    shortNames: [ct]
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources:
+      status: {}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            required: [schedule]
+            properties:
+              schedule:
+                description: Cron schedule with five fields.
+                type: string
+                pattern: '^(\\S+ ){4}\\S+$'
+              replicas:
+                description: Number of concurrent runs.
+                type: integer
+                minimum: 1
+                default: 1
+              concurrencyPolicy:
+                description: What happens if a run takes longer than the time to the next one.
+                type: string
+                enum: [Allow, Forbid, Replace]
+                default: Allow
+          status:
+            type: object
+            properties:
+              lastRun:
+                type: string
+                format: date-time
+`;
+  var volume = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: volumes.example.com
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Volume, plural: volumes}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            x-kubernetes-validations:
+            - rule: self.size >= oldSelf.size
+              message: a volume cannot shrink
+            properties:
+              size:
+                description: Size in gigabytes.
+                type: integer
+                minimum: 1
+              class:
+                description: The storage class.
+                type: string
+                maxLength: 8
+              mounts:
+                type: array
+                x-kubernetes-list-type: map
+                x-kubernetes-list-map-keys: [path]
+                maxItems: 16
+                items:
+                  type: object
+                  required: [path]
+                  x-kubernetes-validations:
+                  - rule: self.path.startsWith('/')
+                    message: must be absolute
+                  properties:
+                    path: {type: string, maxLength: 256}
+                    readOnly: {type: boolean, default: false}
+`;
+  var examples = [
+    {
+      name: "Pruning, defaults and a typo",
+      crds: crontab,
+      object: `# Two mistakes: the schedule has four fields instead of five, and replica should be replicas.
+apiVersion: example.com/v1
+kind: CronTab
+metadata:
+  name: hourly
+  namespace: default
+spec:
+  schedule: 0 * * *
+  replica: 3
+`,
+      before: crontab.replace("              concurrencyPolicy:", "              timeZone: {type: string}\n              concurrencyPolicy:").replace("minimum: 1", "minimum: 0")
+    },
+    {
+      name: "Update: ratcheting and oldSelf",
+      crds: volume,
+      object: `apiVersion: example.com/v1
+kind: Volume
+metadata:
+  name: data
+  namespace: default
+spec:
+  size: 5
+  class: legacy-class
+  mounts:
+  - path: data
+`,
+      old: `apiVersion: example.com/v1
+kind: Volume
+metadata:
+  name: data
+  namespace: default
+spec:
+  size: 10
+  class: legacy-class
+  mounts:
+  - path: /data
+`
+    },
+    {
+      name: "Where the two semantics differ",
+      crds: `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: plugins.example.com
+spec:
+  group: example.com
+  scope: Cluster
+  names: {kind: Plugin, plural: plugins}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          config:
+            type: object
+            x-kubernetes-preserve-unknown-fields: true
+            properties:
+              options:
+                type: object
+`,
+      object: `apiVersion: example.com/v1
+kind: Plugin
+metadata:
+  name: demo
+config:
+  anything: is kept
+  options:
+    verbose: true
+`
+    },
+    {
+      name: "A Deployment of Kubernetes itself",
+      crds: "",
+      object: `apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+spec:
+  replica: 2
+  selector:
+    matchLabels:
+      app: web
+  template:
+    metadata:
+      labels:
+        app: website
+    spec:
+      containers:
+      - name: web
+        image: nginx
+        ports:
+        - containerPort: 80800
+`
+    }
+  ];
+
+  // explorer.ts
+  var tabs = [
+    { id: "tree", label: "Fields" },
+    { id: "sample", label: "Sample" },
+    { id: "sample-full", label: "Full sample" },
+    { id: "skeleton", label: "Skeleton" },
+    { id: "structural", label: "Structural" },
+    { id: "openapi-v2", label: "OpenAPI v2" },
+    { id: "openapi-v3", label: "OpenAPI v3" },
+    { id: "json-schema", label: "JSON Schema" },
+    { id: "go", label: "Go" },
+    { id: "proto", label: "Protobuf" },
+    { id: "typescript", label: "TypeScript" }
+  ];
+  var Explorer = class {
+    constructor(c) {
+      this.c = c;
+      this.query.placeholder = "Search fields";
+      this.crd.addEventListener("change", () => {
+        this.fillVersions();
+        this.load();
+      });
+      this.version.addEventListener("change", () => this.load());
+      this.query.addEventListener("input", () => {
+        this.tab = "tree";
+        this.drawTabs();
+        this.load(150);
+      });
+      this.bar.addEventListener("keydown", (e) => {
+        const step = e.key === "ArrowRight" ? 1 : e.key === "ArrowLeft" ? -1 : 0;
+        if (step === 0) return;
+        e.preventDefault();
+        const at = tabs.findIndex((t) => t.id === this.tab);
+        this.select(tabs[(at + step + tabs.length) % tabs.length]?.id ?? "tree");
+        this.bar.querySelector("[aria-selected=true]")?.focus();
+      });
+      this.element = h(
+        "div",
+        { class: "explorer" },
+        h("div", { class: "toolbar" }, this.crd, this.version, this.query),
+        this.about,
+        this.bar,
+        this.content
+      );
+      this.drawTabs();
+    }
+    c;
+    element;
+    crd = h("select", { "aria-label": "CRD" });
+    version = h("select", { "aria-label": "Version" });
+    query = h("input", { type: "search", "aria-label": "Search fields" });
+    bar = h("div", { class: "tabs", role: "tablist", "aria-label": "Forms of the schema" });
+    content = h("div", { class: "content", role: "tabpanel", id: "explorer-panel", tabindex: 0 });
+    about = h("p", { class: "about" });
+    latest = new Latest();
+    resources = [];
+    tab = "tree";
+    drawTabs() {
+      replace(
+        this.bar,
+        ...tabs.map(
+          (t) => h(
+            "button",
+            { type: "button", role: "tab", id: "tab-" + t.id, "aria-selected": t.id === this.tab ? "true" : "false", "aria-controls": "explorer-panel", tabindex: t.id === this.tab ? 0 : -1, onclick: () => this.select(t.id) },
+            t.label
+          )
+        )
+      );
+      this.content.setAttribute("aria-labelledby", "tab-" + this.tab);
+    }
+    select(id) {
+      this.tab = id;
+      this.drawTabs();
+      this.load();
+    }
+    refresh() {
+      const { crds, semantics: semantics2 } = this.c.state;
+      this.latest.run(
+        0,
+        async (signal) => {
+          const a = await this.c.engine.ask("resources", { crds, semantics: semantics2 }, signal);
+          const before = this.crd.value;
+          this.resources = a.resources;
+          replace(this.crd, ...a.resources.map((r) => h("option", { value: r.name }, `${r.kind} (${r.name})`)));
+          if (a.resources.some((r) => r.name === before)) this.crd.value = before;
+          this.fillVersions();
+          const empty = a.resources.length === 0;
+          for (const e of [this.crd, this.version, this.query, this.bar]) e.hidden = empty;
+          if (empty) {
+            replace(this.about);
+            replace(this.content, h("p", { class: "note" }, "There is no CRD: enter one in the playground."), findingList(a.problems, {}));
+            return;
+          }
+          this.load();
+        },
+        (m) => this.fail(m)
+      );
+    }
+    resource() {
+      return this.resources.find((r) => r.name === this.crd.value) ?? this.resources[0];
+    }
+    fillVersions() {
+      const r = this.resource();
+      const before = this.version.value;
+      const label = (v) => v.name + [v.storage && "storage", !v.served && "not served", v.deprecated && "deprecated"].filter(Boolean).map((x) => ", " + x).join("");
+      replace(this.version, ...(r?.versions ?? []).map((v) => h("option", { value: v.name }, label(v))));
+      const chosen = r?.versions.find((v) => v.name === before) ?? r?.versions.find((v) => v.storage);
+      if (chosen) this.version.value = chosen.name;
+      const names = r?.shortNames?.length ? `, short names ${r.shortNames.join(", ")}` : "";
+      const deprecated = chosen?.deprecated;
+      replace(this.about, r ? `${r.namespaced ? "Namespaced" : "Cluster-scoped"} resource ${r.plural || r.name} of group ${r.group}${names}.` : "", !!deprecated && h("strong", { class: "deprecated" }, " " + deprecated));
+    }
+    request() {
+      return { crds: this.c.state.crds, crd: this.resource()?.name ?? "", version: this.version.value, semantics: this.c.state.semantics };
+    }
+    fail(message2) {
+      replace(this.content, h("p", { class: "banner rejected", role: "alert" }, message2));
+    }
+    load(pause = 0) {
+      this.latest.run(pause, (signal) => this.ask(signal), (m) => this.fail(m));
+    }
+    async ask(signal) {
+      const e = this.c.engine;
+      const request = this.request();
+      switch (this.tab) {
+        case "tree": {
+          if (this.query.value.trim() !== "") return this.search(signal);
+          const a = await e.ask("fields", request, signal);
+          replace(this.content, a.noSchema && h("p", { class: "note" }, "This version has no schema."), this.fields(a));
+          return;
+        }
+        case "sample":
+        case "sample-full":
+          return this.text(await e.ask("sample", { ...request, full: this.tab === "sample-full" }, signal));
+        case "go":
+        case "proto":
+        case "typescript": {
+          const a = await e.ask("generate", { crds: this.c.state.crds, target: this.tab, semantics: this.c.state.semantics }, signal);
+          replace(this.content, findingList(a.problems, {}), ...a.files.map((f) => this.file(f.name, f.text)));
+          return;
+        }
+        default:
+          return this.text(await e.ask("form", { ...request, form: this.tab }, signal));
+      }
+    }
+    text(a) {
+      replace(this.content, findingList(a.notes ?? [], {}), this.file("", a.text));
+    }
+    file(name, text) {
+      return h("div", { class: "file" }, h("header", {}, h("h3", {}, name), copyButton(() => text)), h("pre", { tabindex: 0, "aria-label": name || "Text" }, text));
+    }
+    async search(signal) {
+      const a = await this.c.engine.ask("search", { ...this.request(), query: this.query.value }, signal);
+      replace(
+        this.content,
+        a.matches.length === 0 && h("p", { class: "note" }, "No field matches."),
+        h(
+          "ul",
+          { class: "matches" },
+          ...a.matches.map(
+            (m) => h("li", {}, h("button", { type: "button", class: "link path", onclick: () => void this.open(m.path) }, m.path), h("span", { class: "type" }, m.type), h("span", { class: "description" }, m.description ?? ""))
+          )
+        ),
+        a.more && h("p", { class: "note" }, "There are more matches.")
+      );
+    }
+    // open shows one field with what is in it.
+    async open(path) {
+      try {
+        const a = await this.c.engine.ask("fields", { ...this.request(), path });
+        replace(this.content, h("button", { type: "button", class: "quiet", onclick: () => this.load() }, "← Back"), h("ul", { class: "tree" }, this.field(a.field, a.costs ?? [], true)));
+      } catch (e) {
+        this.fail(e instanceof Error ? e.message : String(e));
+      }
+    }
+    fields(a) {
+      return h("ul", { class: "tree" }, ...children(a.field).map((f) => this.field(f, a.costs ?? [], f.name === "spec")));
+    }
+    // field shows a field, whose own fields are loaded when it is opened.
+    field(f, costs, open2) {
+      const inner = h("ul", { class: "tree" });
+      const deep = /Object|map\[|IntOrString\]|any/.test(f.type) && f.type !== "any" && f.type !== "map[string]string";
+      const body = h("div", { class: "body" }, !!f.description && h("p", { class: "description" }, f.description), facts(f, costs.filter((c) => c.path.replace(/(\[\]|\.\*)+$/, "") === f.path)));
+      const title = [
+        h("span", { class: "name" }, f.name ?? "values"),
+        h("span", { class: "type" }, f.type),
+        f.required && h("span", { class: "badge required" }, "required"),
+        f.default !== void 0 && h("span", { class: "badge" }, "default " + short(f.default)),
+        (f.rules?.length ?? 0) > 0 && h("span", { class: "badge rule" }, "CEL"),
+        f.unknownFields?.preserved && h("span", { class: "badge preserve" }, "preserves unknown fields"),
+        f.embeddedResource && h("span", { class: "badge" }, "embedded resource"),
+        !!f.deprecated && h("span", { class: "badge deprecated" }, "deprecated"),
+        !!f.description && h("span", { class: "brief" }, f.description.split("\n", 1)[0] ?? "")
+      ];
+      const details = h("details", {}, h("summary", {}, ...title), body, inner);
+      let loaded = false;
+      const load = async () => {
+        if (loaded || !deep) return;
+        loaded = true;
+        try {
+          const a = await this.c.engine.ask("fields", { ...this.request(), path: f.path ?? "" });
+          replace(inner, ...children(a.field).map((g) => this.field(g, a.costs ?? [], false)));
+        } catch (e) {
+          loaded = false;
+          replace(inner, h("li", { class: "note" }, e instanceof Error ? e.message : String(e)));
+        }
+      };
+      details.addEventListener("toggle", () => {
+        if (details.open) void load();
+      });
+      details.open = open2;
+      return h("li", {}, details);
+    }
+  };
+  function children(f) {
+    for (let at = f; at; at = at.items ?? at.values) {
+      if (at.fields && at.fields.length > 0) return at.fields;
+    }
+    return [];
+  }
+  function short(v) {
+    const text = JSON.stringify(v);
+    return text.length > 40 ? text.slice(0, 40) + "…" : text;
+  }
+  function facts(f, costs) {
+    const rows = [];
+    for (let at = f, prefix = ""; at; at = at.items ?? at.values, prefix = "items ") {
+      if (at.enum) rows.push([prefix + "enum", at.enum.map((v) => JSON.stringify(v)).join(", ")]);
+      for (const [k, v] of Object.entries(at.constraints ?? {})) rows.push([prefix + k, JSON.stringify(v)]);
+      if (at.default !== void 0) rows.push([prefix + "default", JSON.stringify(at.default)]);
+      if (at.nullable) rows.push([prefix + "nullable", "true"]);
+      if (at.listType) rows.push(["list type", at.listType + (at.listMapKeys ? " by " + at.listMapKeys.join(", ") : "")]);
+      if (at.mapType) rows.push(["map type", at.mapType]);
+      for (const c of at.conditions ?? []) rows.push(["condition", c]);
+      for (const r of at.rules ?? []) {
+        const cost = costs.find((c) => c.rule === r.rule);
+        rows.push([
+          "rule",
+          h(
+            "span",
+            {},
+            h("code", {}, r.rule),
+            !!r.message && h("span", {}, " " + r.message),
+            r.transition && h("span", { class: "badge" }, "on update"),
+            cost && h("span", { class: "cost" + (cost.exceeded || cost.error ? " exceeded" : "") }, cost.error ?? costText(cost))
+          )
+        ]);
+      }
+      if (at.unknownFields?.preserved || at.unknownFields?.other) rows.push(["unknown fields", (at.unknownFields.preserved ? "preserved: " : "pruned: ") + at.unknownFields.because]);
+    }
+    if (rows.length === 0) return void 0;
+    return h("dl", {}, ...rows.flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)]));
+  }
+  function costText(c) {
+    const percent = 100 * c.cost / c.limit;
+    return `estimated cost ${percent > 1e3 ? "far over" : percent < 0.1 ? "< 0.1% of" : percent.toFixed(1) + "% of"} the limit`;
+  }
+
+  // context.ts
+  function assistance(c) {
+    return {
+      async complete(text, offset, signal) {
+        return (await c.engine.ask("complete", { crds: c.state.crds, text, offset, semantics: c.state.semantics }, signal)).items;
+      },
+      hover(text, offset, signal) {
+        return c.engine.ask("hover", { crds: c.state.crds, text, offset, semantics: c.state.semantics }, signal);
+      }
+    };
+  }
+  function applyFix(c, editor, fix) {
+    c.engine.ask("apply", { text: editor.value, fix }).then(
+      (a) => editor.edit(a.start, a.end, a.text),
+      (e) => c.say(e instanceof Error ? e.message : String(e))
+    );
+  }
+
+  // lint.ts
+  var Lint = class {
+    constructor(c) {
+      this.c = c;
+      this.crds = new Editor("CustomResourceDefinitions", () => this.edited(), assistance(c));
+      this.conventions = h("input", { type: "checkbox", id: "conventions" });
+      this.conventions.addEventListener("change", () => this.ask(0));
+      this.element = h(
+        "div",
+        { class: "playground two" },
+        h("section", { class: "pane" }, h("header", {}, h("h2", {}, "CRD")), this.crds.element),
+        h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Findings"), h("label", { class: "check", for: "conventions" }, this.conventions, "API conventions")), this.page, this.result)
+      );
+    }
+    c;
+    element;
+    crds;
+    conventions;
+    result = h("div", { class: "result", "aria-live": "polite" });
+    page = h("div", { class: "page", hidden: true });
+    latest = new Latest();
+    refresh() {
+      this.crds.set(this.c.state.crds);
+      this.ask(0);
+    }
+    edited() {
+      this.c.state.crds = this.crds.value;
+      this.c.changed();
+      this.ask(200);
+    }
+    ask(pause) {
+      const s = this.c.state;
+      this.latest.run(
+        pause,
+        async (signal) => {
+          this.result.classList.add("stale");
+          this.show(await this.c.engine.ask("lint", { crds: s.crds, semantics: s.semantics, conventions: this.conventions.checked }, signal));
+        },
+        (m) => {
+          this.result.classList.remove("stale");
+          replace(this.result, h("p", { class: "banner rejected", role: "alert" }, m));
+        }
+      );
+    }
+    show(a) {
+      this.result.classList.remove("stale");
+      const all = [...a.problems, ...a.findings];
+      this.crds.show(all);
+      const verdict = all.some((f) => f.severity === "error") ? "rejected" : all.length > 0 ? "unknown" : "accepted";
+      const text = a.checked === 0 ? "There is no CRD" : all.length === 0 ? "No findings" : counts(all);
+      replace(
+        this.result,
+        h("p", { class: "banner " + verdict }, h("strong", {}, text), a.checked > 0 && h("span", {}, plural(a.checked, "CRD"))),
+        findingList(all, { object: (r) => this.crds.reveal(r), fix: (f) => applyFix(this.c, this.crds, f), rule: (r) => void this.open(r) }),
+        a.more && h("p", { class: "note" }, "There are more findings than are shown.")
+      );
+    }
+    async open(rule) {
+      try {
+        const a = await this.c.engine.ask("rule", { rule });
+        const close = h("button", { type: "button", class: "quiet", onclick: () => this.page.hidden = true }, "Close");
+        replace(this.page, h("header", {}, h("h3", {}, a.rule), close), markdown(a.markdown));
+        this.page.hidden = false;
+        this.page.scrollIntoView({ block: "nearest" });
+        close.focus({ preventScroll: true });
+      } catch (e) {
+        this.c.say(e instanceof Error ? e.message : String(e));
+      }
+    }
+  };
+
+  // playground.ts
+  var Playground = class {
+    constructor(c) {
+      this.c = c;
+      const help = assistance(c);
+      this.crds = new Editor("CustomResourceDefinitions", () => this.edited(), help);
+      this.object = new Editor("Object", () => this.edited(), help);
+      this.old = new Editor("Object before the update", () => this.edited(), help);
+      this.update = h("input", { type: "checkbox", id: "update" });
+      this.update.addEventListener("change", () => {
+        if (this.update.checked && this.old.value === "") this.old.set(this.object.value);
+        this.edited();
+      });
+      this.oldPane = h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Before")), this.old.element);
+      this.element = h(
+        "div",
+        { class: "playground" },
+        h("section", { class: "pane" }, h("header", {}, h("h2", {}, "CRD")), this.crds.element),
+        h(
+          "div",
+          { class: "stack" },
+          this.oldPane,
+          h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Object"), h("label", { class: "check", for: "update" }, this.update, "Update")), this.object.element)
+        ),
+        h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Result")), this.result)
+      );
+    }
+    c;
+    element;
+    crds;
+    object;
+    old;
+    oldPane;
+    update;
+    result = h("div", { class: "result", "aria-live": "polite" });
+    latest = new Latest();
+    refresh() {
+      const s = this.c.state;
+      this.crds.set(s.crds);
+      this.object.set(s.object);
+      this.old.set(s.old);
+      this.update.checked = s.update;
+      this.oldPane.hidden = !s.update;
+      this.ask(0);
+    }
+    edited() {
+      const s = this.c.state;
+      s.crds = this.crds.value;
+      s.object = this.object.value;
+      s.old = this.old.value;
+      s.update = this.update.checked;
+      this.oldPane.hidden = !s.update;
+      this.c.changed();
+      this.ask(120);
+    }
+    ask(pause) {
+      this.latest.run(
+        pause,
+        async (signal) => {
+          const s = this.c.state;
+          this.result.classList.add("stale");
+          const request = { crds: s.crds, objects: s.object, semantics: s.semantics, both: true, ...s.update ? { old: s.old } : {} };
+          this.show(await this.c.engine.ask("check", request, signal));
+        },
+        (message2) => this.fail(message2)
+      );
+    }
+    fail(message2) {
+      this.result.classList.remove("stale");
+      replace(this.result, h("p", { class: "banner rejected", role: "alert" }, message2));
+    }
+    show(a) {
+      this.result.classList.remove("stale");
+      this.crds.show(a.crds);
+      this.old.show(a.old);
+      this.object.show([...a.text, ...a.objects.flatMap((o) => o.findings)]);
+      const parts = [];
+      parts.push(this.texts("The CRDs cannot be read", a.crds, { object: (r) => this.crds.reveal(r) }));
+      parts.push(this.texts("The object cannot be read", a.text, { object: (r) => this.object.reveal(r) }));
+      parts.push(this.texts("The object before the update cannot be read", a.old, { object: (r) => this.old.reveal(r) }));
+      for (const o of a.objects) parts.push(this.one(o, a.objects.length > 1));
+      if (a.more) parts.push(h("p", { class: "note" }, "There are more objects than are shown."));
+      if (a.objects.length === 0 && a.text.length === 0) parts.push(h("p", { class: "note" }, "Enter an object to see what an API server would store."));
+      replace(this.result, ...parts);
+    }
+    texts(title, findings, actions) {
+      if (findings.length === 0) return void 0;
+      return h("div", { class: "card" }, h("p", { class: "banner rejected" }, title), findingList(findings, actions));
+    }
+    one(o, several) {
+      const name = [o.kind || "Object", o.namespace && o.name ? o.namespace + "/" + o.name : o.name].filter(Boolean).join(" ");
+      const actions = { object: (r) => this.object.reveal(r), schema: (r) => this.crds.reveal(r), fix: (f) => applyFix(this.c, this.object, f) };
+      const other = o.other;
+      return h(
+        "article",
+        { class: "card" },
+        several && h("h3", {}, name),
+        this.banner(o, o),
+        findingList(o.findings, actions),
+        ...(o.notes ?? []).map((n) => h("p", { class: "note" }, n.message)),
+        other ? h("div", { class: "both" }, h("p", { class: "note" }, "The two schema semantics differ for this object."), h("div", { class: "columns" }, this.stored(o, o.semantics), this.stored(other, other.semantics, other.verdict !== o.verdict ? this.banner(o, other) : void 0))) : this.stored(o)
+      );
+    }
+    banner(o, outcome) {
+      const what = o.update ? "update" : "create";
+      const text = {
+        accepted: `Accepted: an API server would ${what} this object`,
+        rejected: `Rejected: an API server would not ${what} this object`,
+        unknown: "No CRD for this object"
+      }[outcome.verdict];
+      const found = counts(outcome.findings);
+      return h("p", { class: "banner " + outcome.verdict }, h("strong", {}, text), found !== "" && h("span", {}, found));
+    }
+    stored(o, title, banner) {
+      const lines = o.lines;
+      if (!lines || lines.length === 0) return void 0;
+      const pruned = lines.filter((l) => l.mark === "pruned" && l.reason).length;
+      const defaulted = lines.filter((l) => l.mark === "defaulted" && l.reason).length;
+      const summary = [pruned > 0 && plural(pruned, "field") + " pruned", defaulted > 0 && plural(defaulted, "default") + " added"].filter(Boolean).join(", ");
+      const shown2 = lines.slice(0, 2e3);
+      return h(
+        "div",
+        { class: "stored" },
+        h("header", {}, h("h3", {}, title ?? (o.verdict === "rejected" ? "Would be stored" : "Stored")), h("span", { class: "summary" }, summary), copyButton(() => o.stored ?? "")),
+        banner,
+        h("div", { class: "lines", role: "region", "aria-label": "Stored object", tabindex: 0 }, ...shown2.map((l) => this.line(l))),
+        lines.length > shown2.length && h("p", { class: "note" }, plural(lines.length - shown2.length, "more line") + " not shown: copy has all of them.")
+      );
+    }
+    line(l) {
+      const tag = l.mark === "pruned" ? "del" : l.mark ? "ins" : "span";
+      const code = l.text.trimStart();
+      const text = h(tag, { class: "code" }, code);
+      const range = l.range;
+      const schema = l.schema?.range;
+      const row = h("div", { class: "row" + (l.mark ? " " + l.mark : "") }, h("span", { class: "indent" }, " ".repeat(l.text.length - code.length)), text);
+      if (range) row.addEventListener("dblclick", () => this.object.reveal(range));
+      if (l.reason) {
+        row.appendChild(schema ? h("button", { type: "button", class: "link reason", title: "Show the schema", onclick: () => this.crds.reveal(schema) }, l.reason) : h("span", { class: "reason" }, l.reason));
+      }
+      return row;
+    }
+  };
+
+  // state.ts
+  var views = ["playground", "explorer", "compare", "lint"];
+  var maxLink = 8 << 20;
+  async function encode(state2) {
+    const stream = new Blob([JSON.stringify(state2)]).stream().pipeThrough(new CompressionStream("deflate-raw"));
+    const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+    let binary = "";
+    for (let i = 0; i < bytes.length; i += 32768) binary += String.fromCharCode(...bytes.subarray(i, i + 32768));
+    return "#s=" + btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+  }
+  async function decode(fragment) {
+    if (!fragment.startsWith("#s=")) return void 0;
+    let binary;
+    try {
+      binary = atob(fragment.slice(3).replaceAll("-", "+").replaceAll("_", "/"));
+    } catch {
+      throw new Error("the link is not complete");
+    }
+    const stream = new Blob([Uint8Array.from(binary, (c) => c.charCodeAt(0))]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+    const reader = stream.getReader();
+    const decoder = new TextDecoder();
+    let text = "";
+    try {
+      for (let size = 0; ; ) {
+        const { done, value: value2 } = await reader.read();
+        if (done) break;
+        if ((size += value2.length) > maxLink) throw new RangeError("too large");
+        text += decoder.decode(value2, { stream: true });
+      }
+      return accept(JSON.parse(text + decoder.decode()));
+    } catch (e) {
+      void reader.cancel().catch(() => void 0);
+      throw new Error(e instanceof RangeError ? "what the link contains is too large" : "the link is not complete");
+    }
+  }
+  function accept(value2) {
+    const out = {};
+    if (typeof value2 !== "object" || value2 === null) return out;
+    const from = value2;
+    for (const key of ["crds", "object", "old", "before"]) {
+      const text = from[key];
+      if (typeof text === "string") out[key] = text;
+    }
+    if (typeof from["view"] === "string" && views.includes(from["view"])) out.view = from["view"];
+    if (from["semantics"] === "kep" || from["semantics"] === "kubernetes") out.semantics = from["semantics"];
+    if (typeof from["update"] === "boolean") out.update = from["update"];
+    return out;
+  }
+
+  // workspace.ts
+  var interval = 1500;
+  function watch(changed, failed) {
+    let tag = "";
+    let ask;
+    const again = () => window.setTimeout(() => void ask(), interval);
+    ask = async () => {
+      if (document.hidden) return void again();
+      try {
+        const response = await fetch("api/workspace", { headers: tag === "" ? {} : { "If-None-Match": tag }, cache: "no-store" });
+        if (response.status === 204) return;
+        if (response.status === 200) {
+          tag = response.headers.get("ETag") ?? "";
+          changed(await response.json());
+        } else if (response.status !== 304) failed(`espalier ui answers ${response.status}: open the link that it has printed`);
+      } catch {
+        failed("espalier ui does not answer: is it still running?");
+        return;
+      }
+      again();
+    };
+    void ask();
+  }
+
+  // main.ts
+  function meta(name) {
+    return document.querySelector(`meta[name=espalier-${name}]`)?.content;
+  }
+  var native = meta("engine") === "native";
+  var state = { view: "playground", semantics: meta("semantics") === "kubernetes" ? "kubernetes" : "kep", update: false, crds: "", object: "", old: "", before: "" };
+  var edited = false;
+  var timer;
+  var message = byId("message");
+  function say(text) {
+    message.textContent = text;
+    window.clearTimeout(timer);
+    timer = window.setTimeout(() => message.textContent = "", 8e3);
+  }
+  var engine;
+  if (native) {
+    engine = new NativeEngine();
+  } else {
+    byId("loading").hidden = false;
+    engine = new WorkerEngine((problem) => {
+      byId("loading").hidden = true;
+      if (problem !== void 0) say(problem);
+    });
+  }
+  var context = {
+    engine,
+    state,
+    changed: () => edited = true,
+    say
+  };
+  var shown = {
+    playground: new Playground(context),
+    explorer: new Explorer(context),
+    compare: new Compare(context),
+    lint: new Lint(context)
+  };
+  function show(view) {
+    state.view = view;
+    for (const name of views) {
+      const panel = byId("view-" + name);
+      panel.hidden = name !== view;
+      const button = byId("nav-" + name);
+      if (name === view) button.setAttribute("aria-current", "page");
+      else button.removeAttribute("aria-current");
+    }
+    document.title = view.charAt(0).toUpperCase() + view.slice(1) + " · Espalier";
+    shown[view]?.refresh();
+  }
+  for (const name of views) {
+    const view = shown[name];
+    if (view) byId("view-" + name).appendChild(view.element);
+    byId("nav-" + name).addEventListener("click", () => show(name));
+  }
+  var semantics = byId("semantics");
+  semantics.addEventListener("change", () => {
+    state.semantics = semantics.value;
+    show(state.view);
+  });
+  var picker = byId("picker");
+  var files;
+  function pick(index) {
+    if (files) {
+      const file = files.files.filter((f) => f.objects !== "")[index];
+      state.object = file?.objects ?? "";
+      state.crds = joined(files.files.map((f) => f.crds));
+      state.old = "";
+      state.update = false;
+    } else {
+      const e = examples[index];
+      if (!e) return;
+      state.crds = e.crds;
+      state.object = e.object;
+      state.old = e.old ?? "";
+      state.update = e.old !== void 0;
+      state.before = e.before ?? "";
+    }
+    edited = false;
+    show(state.view);
+  }
+  function joined(texts) {
+    return texts.filter((t) => t !== "").join("---\n");
+  }
+  picker.addEventListener("change", () => pick(picker.selectedIndex));
+  function fill(options, label) {
+    replace(picker, ...options.map((o) => h("option", {}, o)));
+    picker.setAttribute("aria-label", label);
+  }
+  function take(found) {
+    const first = files === void 0;
+    const before = picker.value;
+    files = found;
+    const names = found.files.filter((f) => f.objects !== "").map((f) => f.name);
+    fill(names.length > 0 ? names : ["no objects in " + found.root], "Object of the directory");
+    if (found.problem !== "") say(found.problem);
+    if (names.includes(before)) picker.value = before;
+    if (!edited) pick(Math.max(0, picker.selectedIndex));
+    else if (!first) say("The files have changed: choose one to load it again.");
+  }
+  var share = byId("share");
+  share.addEventListener("click", () => {
+    encode(state).then(
+      async (fragment) => {
+        history.replaceState(null, "", fragment);
+        try {
+          await navigator.clipboard.writeText(location.href);
+          flash(share, "Link copied");
+        } catch {
+          flash(share, "Link in address bar");
+        }
+      },
+      () => flash(share, "Cannot share")
+    );
+  });
+  var theme = byId("theme");
+  var themes = ["auto", "light", "dark"];
+  function setTheme(name) {
+    document.documentElement.dataset["theme"] = name;
+    theme.textContent = { auto: "Auto", light: "Light", dark: "Dark" }[name] ?? name;
+    theme.setAttribute("aria-label", "Color theme: " + name);
+  }
+  function storedTheme() {
+    try {
+      const name = localStorage.getItem("theme") ?? "auto";
+      return themes.includes(name) ? name : "auto";
+    } catch {
+      return "auto";
+    }
+  }
+  setTheme(storedTheme());
+  theme.addEventListener("click", () => {
+    const next = themes[(themes.indexOf(document.documentElement.dataset["theme"] ?? "auto") + 1) % themes.length] ?? "auto";
+    setTheme(next);
+    try {
+      localStorage.setItem("theme", next);
+    } catch {
+    }
+  });
+  document.addEventListener("dragover", (e) => {
+    e.preventDefault();
+    document.body.classList.add("dropping");
+  });
+  document.addEventListener("dragleave", (e) => {
+    if (!e.relatedTarget) document.body.classList.remove("dropping");
+  });
+  document.addEventListener("drop", (e) => {
+    e.preventDefault();
+    document.body.classList.remove("dropping");
+    if (!e.dataTransfer || e.dataTransfer.items.length === 0) return;
+    read(e.dataTransfer.items).then(
+      (d) => {
+        if (d.problem !== "") say(d.problem);
+        if (d.crds !== "") state.crds = d.crds;
+        if (d.objects !== "") state.object = d.objects;
+        edited = true;
+        show(state.view);
+      },
+      () => say("The files cannot be read.")
+    );
+  });
+  async function open() {
+    let linked;
+    try {
+      linked = await decode(location.hash);
+    } catch (e) {
+      say(e instanceof Error ? e.message : String(e));
+    }
+    fill(
+      examples.map((e) => e.name),
+      "Example"
+    );
+    if (linked) {
+      Object.assign(state, linked);
+      edited = true;
+      semantics.value = state.semantics;
+      show(state.view);
+    } else pick(0);
+  }
+  semantics.value = state.semantics;
+  window.addEventListener("hashchange", () => void open());
+  void open().then(() => {
+    if (native) watch(take, say);
+  });
+})();
