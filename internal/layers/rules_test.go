@@ -43,6 +43,7 @@ func layers() []layer {
 		{dir: "kinds/schemas", on: []string{"kinds", "openapi"}},
 		// The web page asks questions in JSON, and gets CEL injected like analysis.
 		{dir: "web", on: []string{"analysis", "kinds/schemas"}},
+		{dir: "web/wasm", on: []string{"web", "crd/cel", "kinds/cel"}},
 		// The store handles bytes and revisions, not schemas.
 		{dir: "store", on: []string{"internal"}},
 		{dir: "server", on: []string{".", "crd/cel", "kinds/cel", "kinds/schemas", "store", "policies", "server/rest", "analysis/timeline"}},
