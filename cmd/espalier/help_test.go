@@ -17,7 +17,7 @@ import (
 )
 
 // TestHelpExamples runs every example of every command's help text in testdata/examples.
-// Examples may find problems (exit code 1), but may not fail. The flags of serve and lsp, which run
+// Examples may find problems (exit code 1), but may not fail. The flags of serve, lsp and ui, which run
 // until they are stopped, and of commands that need a server, are only parsed.
 func TestHelpExamples(t *testing.T) {
 	examples, err := filepath.Abs("testdata/examples")
@@ -40,7 +40,7 @@ func TestHelpExamples(t *testing.T) {
 				t.Errorf("the help text does not start with the summary: %q", c.Long)
 			}
 			for _, line := range lines {
-				if name := strings.Fields(line)[1]; name == "serve" || name == "migrate" || name == "lsp" || strings.Contains(line, "--from-cluster") || strings.Contains(line, "--etcd-servers") || strings.Contains(line, "--helm") {
+				if name := strings.Fields(line)[1]; name == "serve" || name == "migrate" || name == "lsp" || name == "ui" || strings.Contains(line, "--from-cluster") || strings.Contains(line, "--etcd-servers") || strings.Contains(line, "--helm") {
 					parseExample(t, line)
 					continue
 				}

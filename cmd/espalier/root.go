@@ -166,6 +166,7 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 		newMigrateCommand(a),
 		newTimelineCommand(a),
 		newLSPCommand(a),
+		newUICommand(a),
 		newVersionCommand(a),
 		newManCommand(a),
 	)

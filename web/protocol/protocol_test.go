@@ -247,6 +247,9 @@ func TestBothSemantics(t *testing.T) {
 	if o.Other == nil || !strings.Contains(o.Stored, "x: 1") || strings.Contains(o.Other.Stored, "x: 1") || o.Other.Semantics.String() != "kubernetes" {
 		t.Errorf("kep:\n%s\nkubernetes: %+v", o.Stored, o.Other)
 	}
+	if got := rendered(o.Other.Lines); !strings.Contains(got, "    in:\n-     x: 1  # pruned") {
+		t.Errorf("got:\n%s", got)
+	}
 	same := ask[protocol.CheckAnswer](t, engine(), "check", protocol.CheckRequest{CRDs: transitions, Objects: thing("{size: 1}"), Both: true})
 	if same.Objects[0].Other != nil {
 		t.Errorf("differs: %+v", same.Objects[0].Other)

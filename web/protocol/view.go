@@ -114,7 +114,7 @@ func (v *view) both(pointer string, given, stored any, node *yamlx.Node, f frame
 	switch given := given.(type) {
 	case map[string]any:
 		stored, ok := stored.(map[string]any)
-		if !ok || len(given) == 0 || len(stored) == 0 {
+		if !ok || len(given) == 0 && len(stored) == 0 {
 			return false
 		}
 		inner := v.open(pointer, node, f)

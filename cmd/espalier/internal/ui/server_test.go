@@ -1,0 +1,183 @@
+package ui_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"espalier.dev/cmd/espalier/internal/ui"
+	"espalier.dev/schema"
+	"espalier.dev/web/protocol"
+)
+
+// start serves the page, and returns its link.
+func start(t *testing.T, files *ui.Files) string {
+	t.Helper()
+	l := httptest.NewUnstartedServer(nil)
+	handler := ui.New(protocol.New(protocol.Options{}), files, schema.Kubernetes, l.Listener.Addr())
+	l.Config.Handler = handler
+	l.Start()
+	t.Cleanup(l.Close)
+	return handler.URL()
+}
+
+// browser is a client with cookies that follows no redirects.
+type browser struct {
+	t       *testing.T
+	base    string
+	cookies []*http.Cookie
+}
+
+func (b *browser) send(method, path, body string, change func(*http.Request)) (*http.Response, string) {
+	b.t.Helper()
+	r, err := http.NewRequest(method, b.base+path, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, c := range b.cookies {
+		r.AddCookie(c)
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if change != nil {
+		change(r)
+	}
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.cookies = append(b.cookies, response.Cookies()...)
+	return response, string(text)
+}
+
+// logIn opens the link.
+func logIn(t *testing.T, link string) *browser {
+	t.Helper()
+	base, query, _ := strings.Cut(link, "/?")
+	b := &browser{t: t, base: base}
+	if r, text := b.send("GET", "/?"+query, "", nil); r.StatusCode != http.StatusSeeOther || len(b.cookies) != 1 {
+		t.Fatalf("%d %s", r.StatusCode, text)
+	}
+	if c := b.cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteLaxMode {
+		t.Errorf("%+v", c)
+	}
+	return b
+}
+
+func TestAccess(t *testing.T) {
+	link := start(t, nil)
+	base, query, _ := strings.Cut(link, "/?")
+	stranger := &browser{t: t, base: base}
+	for _, path := range []string{"/", "/page.js", "/api/workspace", "/?token=x", "/?token="} {
+		if r, _ := stranger.send("GET", path, "", nil); r.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s without the token: %d", path, r.StatusCode)
+		}
+	}
+	b := logIn(t, link)
+	if r, text := b.send("GET", "/", "", nil); r.StatusCode != 200 || !strings.Contains(text, `content="native"`) ||
+		!strings.Contains(text, `name="espalier-semantics" content="kubernetes"`) || !strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Errorf("%d %s", r.StatusCode, text)
+	}
+	if r, _ := stranger.send("GET", "/?"+query, "", nil); r.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the token works twice: %d", r.StatusCode)
+	}
+	if r, _ := b.send("GET", "/?"+query, "", nil); r.StatusCode != http.StatusSeeOther {
+		t.Errorf("the same browser cannot open the link again: %d", r.StatusCode)
+	}
+	check := `{"objects": "a: 1"}`
+	if r, text := b.send("POST", "/api/check", check, nil); r.StatusCode != 200 || !strings.Contains(text, `"answer"`) {
+		t.Errorf("%d %s", r.StatusCode, text)
+	}
+	for name, c := range map[string]struct {
+		method, path string
+		change       func(*http.Request)
+		want         int
+	}{
+		"another host":        {"POST", "/api/check", func(r *http.Request) { r.Host = "attacker.example:80" }, 403},
+		"localhost":           {"GET", "/", func(r *http.Request) { r.Host = "localhost" }, 403},
+		"another origin":      {"POST", "/api/check", func(r *http.Request) { r.Header.Set("Origin", "https://attacker.example") }, 403},
+		"no origin":           {"POST", "/api/check", func(r *http.Request) { r.Header.Set("Origin", "null") }, 403},
+		"another site":        {"POST", "/api/check", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
+		"a script elsewhere":  {"GET", "/page.js", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
+		"a form":              {"POST", "/api/check", func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, 415},
+		"a question by GET":   {"GET", "/api/check", nil, 405},
+		"a file by POST":      {"POST", "/page.js", nil, 405},
+		"a file that is none": {"GET", "/../server.go", nil, 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := *b
+			b.t = t
+			if r, text := b.send(c.method, c.path, check, c.change); r.StatusCode != c.want {
+				t.Errorf("%d %s", r.StatusCode, text)
+			}
+		})
+	}
+	if r, _ := b.send("GET", "/api/workspace", "", nil); r.StatusCode != http.StatusNoContent {
+		t.Errorf("without a directory: %d", r.StatusCode)
+	}
+}
+
+func TestLarge(t *testing.T) {
+	b := logIn(t, start(t, nil))
+	if r, text := b.send("POST", "/api/check", `{"objects": "`+strings.Repeat("x", 40<<20)+`"}`, nil); r.StatusCode != 200 || !strings.Contains(text, "too-large") {
+		t.Errorf("%d %.200s", r.StatusCode, text)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a.yaml", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n---\napiVersion: v1\nkind: ConfigMap # of a\n---\nno: manifest\n")
+	write("sub/b.json", `{"apiVersion": "v1", "kind": "Secret"}`)
+	write(".git/c.yaml", "apiVersion: v1\nkind: Hidden\n")
+	write("notes.txt", "apiVersion: v1\nkind: Text\n")
+	files, err := ui.NewFiles(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := logIn(t, start(t, files))
+	r, text := b.send("GET", "/api/workspace", "", nil)
+	for _, want := range []string{`"name":"a.yaml","crds":"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n","objects":"apiVersion: v1\nkind: ConfigMap # of a\n"`, `"name":"sub/b.json","crds":"","objects":"{\"apiVersion\": \"v1\", \"kind\": \"Secret\"}\n"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is not in %s", want, text)
+		}
+	}
+	if strings.Contains(text, "Hidden") || strings.Contains(text, "kind: Text") {
+		t.Errorf("has files that are no manifests: %s", text)
+	}
+	tag := r.Header.Get("ETag")
+	same := func(r *http.Request) { r.Header.Set("If-None-Match", tag) }
+	if r, _ := b.send("GET", "/api/workspace", "", same); r.StatusCode != http.StatusNotModified {
+		t.Errorf("unchanged files: %d", r.StatusCode)
+	}
+	write("sub/b.json", `{"apiVersion": "v1", "kind": "Service"}`)
+	if err := os.Chtimes(filepath.Join(dir, "sub/b.json"), time.Now(), time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if r, text := b.send("GET", "/api/workspace", "", same); r.StatusCode != 200 || !strings.Contains(text, "Service") {
+		t.Errorf("changed files: %d %s", r.StatusCode, text)
+	}
+	if _, err := ui.NewFiles(filepath.Join(dir, "a.yaml")); err == nil {
+		t.Error("a file is a directory")
+	}
+}
