@@ -1,0 +1,242 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// root is the root of the repository.
+const root = "../.."
+
+// program builds espalier, once.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "espalier-web")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "espalier")
+	build := exec.Command("go", "build", "-tags", "noserver,grpcnotrace", "-o", path, "./cmd/espalier")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := program(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// chromium returns the path of a browser, and skips the test if there is none.
+func chromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("no browser: install chromium")
+	}
+	t.Skip("SKIPPED: no browser: install chromium to test the web page")
+	return ""
+}
+
+// serve runs espalier ui, and returns the link that it prints.
+func serve(t *testing.T, args ...string) string {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(path, append([]string{"ui"}, args...)...)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Stderr = os.Stderr
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	link, ok := strings.CutPrefix(strings.TrimSpace(line), "Open ")
+	if !ok {
+		t.Fatalf("ui prints %q", line)
+	}
+	return link
+}
+
+// tab is a tab of a browser.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+	mu  sync.Mutex
+	// problems are errors of the console, exceptions, and requests to other origins.
+	problems []string
+}
+
+// open starts a browser with a page.
+func open(t *testing.T, link string, width, height int64, dark bool) *tab {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.DisableGPU)
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	ctx, cancel = context.WithTimeout(ctx, 2*time.Minute)
+	t.Cleanup(cancel)
+	b := &tab{t: t, ctx: ctx}
+	at, err := url.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chromedp.ListenTarget(ctx, func(event any) {
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			b.problem("exception: %s", e.ExceptionDetails.Error())
+		case *runtime.EventConsoleAPICalled:
+			if e.Type == runtime.APITypeError || e.Type == runtime.APITypeAssert {
+				b.problem("console: %v", e.Args)
+			}
+		case *log.EventEntryAdded:
+			if e.Entry.Level == log.LevelError {
+				b.problem("console: %s %s", e.Entry.Text, e.Entry.URL)
+			}
+		case *network.EventRequestWillBeSent:
+			if u, err := url.Parse(e.Request.URL); err != nil || u.Host != at.Host && u.Scheme != "data" && u.Scheme != "blob" {
+				b.problem("request to %s", e.Request.URL)
+			}
+		case *page.EventJavascriptDialogOpening:
+			b.problem("dialog: %s", e.Message)
+		}
+	})
+	theme := "light"
+	if dark {
+		theme = "dark"
+	}
+	b.run(network.Enable(), log.Enable(), runtime.Enable(),
+		chromedp.EmulateViewport(width, height),
+		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}),
+		chromedp.Navigate(link))
+	t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, p := range b.problems {
+			t.Error(p)
+		}
+	})
+	b.wait(`document.querySelector("main > div:not([hidden])")`)
+	return b
+}
+
+func (b *tab) problem(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.problems = append(b.problems, fmt.Sprintf(format, args...))
+}
+
+func (b *tab) run(actions ...chromedp.Action) {
+	b.t.Helper()
+	if err := chromedp.Run(b.ctx, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// eval returns the value of an expression as a string.
+func (b *tab) eval(expression string) string {
+	b.t.Helper()
+	var out any
+	if err := chromedp.Run(b.ctx, chromedp.Evaluate("String("+expression+")", &out)); err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	text, _ := out.(string)
+	return text
+}
+
+// wait waits until an expression is true.
+func (b *tab) wait(expression string) {
+	b.t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(30 * time.Millisecond) {
+		var ok bool
+		err := chromedp.Run(b.ctx, chromedp.Evaluate("!!("+expression+")", &ok))
+		if err == nil && ok {
+			return
+		}
+		if time.Now().After(end) || errors.Is(err, context.DeadlineExceeded) {
+			b.screenshot("failed")
+			b.t.Fatalf("never true: %s (%v)\n%s", expression, err, b.eval(`document.body.innerText.slice(0, 3000)`))
+		}
+	}
+}
+
+// text waits until the visible text of the page contains a text.
+func (b *tab) text(want string) {
+	b.t.Helper()
+	b.wait(fmt.Sprintf("document.body.innerText.includes(%q)", want))
+}
+
+// click clicks the visible button or link with a text.
+func (b *tab) click(text string) {
+	b.t.Helper()
+	find := fmt.Sprintf(`[...document.querySelectorAll("button,label,summary")].find(e => e.offsetParent && e.textContent.trim().startsWith(%q))`, text)
+	b.wait(find)
+	b.run(chromedp.Evaluate("("+find+").click()", nil))
+}
+
+// typeAt replaces the text of an editor.
+func (b *tab) typeAt(label, text string) {
+	b.t.Helper()
+	area := fmt.Sprintf(`[...document.querySelectorAll("textarea")].find(e => e.offsetParent && e.ariaLabel === %q)`, label)
+	b.wait(area)
+	b.run(chromedp.Evaluate(fmt.Sprintf(`{ const a = %s; a.focus(); a.value = %q; a.setSelectionRange(a.value.length, a.value.length); a.dispatchEvent(new InputEvent("input", {bubbles: true})); }`, area, text), nil))
+}
+
+// screenshot writes a picture to the directory that ESPALIER_SHOTS names, if it is set.
+func (b *tab) screenshot(name string) {
+	b.t.Helper()
+	dir := os.Getenv("ESPALIER_SHOTS")
+	if dir == "" {
+		return
+	}
+	var picture []byte
+	if err := chromedp.Run(b.ctx, chromedp.Sleep(250*time.Millisecond), chromedp.CaptureScreenshot(&picture)); err != nil {
+		b.t.Log(err)
+		return
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, "/", "-")+".png"), picture, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}

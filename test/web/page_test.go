@@ -1,0 +1,115 @@
+package web
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// sizes are those that the page is looked at.
+var sizes = []struct {
+	name          string
+	width, height int64
+	dark          bool
+}{
+	{"wide", 1440, 900, false},
+	{"wide-dark", 1440, 900, true},
+	{"phone", 390, 844, false},
+	{"phone-dark", 390, 844, true},
+}
+
+// TestViews shows all views in all sizes, without an error.
+func TestViews(t *testing.T) {
+	chromium(t)
+	for _, s := range sizes {
+		t.Run(s.name, func(t *testing.T) {
+			b := open(t, serve(t), s.width, s.height, s.dark)
+			b.text("Rejected: an API server would not create this object")
+			b.text("pruned: not specified by the schema")
+			b.text("defaulted to 1")
+			b.screenshot(s.name + "-playground")
+			if s.width < 500 {
+				b.run(chromedp.Evaluate(`document.querySelector(".outcome").scrollIntoView()`, nil))
+				b.screenshot(s.name + "-playground-result")
+			}
+			b.click("Explorer")
+			b.click("schedule")
+			b.text("Cron schedule with five fields.")
+			b.click("replicas")
+			b.text("minimum")
+			b.screenshot(s.name + "-explorer")
+			b.click("Compare")
+			b.text("timeZone")
+			b.screenshot(s.name + "-compare")
+			b.click("Lint")
+			b.wait(`document.querySelector("#view-lint .banner")`)
+			b.screenshot(s.name + "-lint")
+			if wide := b.eval(`document.documentElement.scrollWidth > innerWidth`); wide != "false" {
+				t.Error("the page is wider than the window")
+			}
+		})
+	}
+}
+
+func TestPlayground(t *testing.T) {
+	chromium(t)
+	b := open(t, serve(t), 1440, 900, false)
+	b.text("Rejected: an API server would not create this object")
+	t.Run("a finding leads to the object and to the schema", func(t *testing.T) {
+		b.click("spec.schedule")
+		if got := b.eval(`getSelection().toString() || document.activeElement.value.slice(document.activeElement.selectionStart, document.activeElement.selectionEnd)`); got != "0 * * *" {
+			t.Errorf("selects %q", got)
+		}
+		b.click("schema, line")
+		b.wait(`document.activeElement.ariaLabel === "CustomResourceDefinitions"`)
+	})
+	t.Run("a fix is applied", func(t *testing.T) {
+		b.click("Rename")
+		b.wait(`[...document.querySelectorAll("textarea")].some(a => a.value.includes("  replicas: 3"))`)
+	})
+	t.Run("a valid object is accepted", func(t *testing.T) {
+		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  schedule: 0 1 * * *\n")
+		b.text("Accepted: an API server would create this object")
+		b.text("defaulted to \"Allow\"")
+	})
+	t.Run("completion", func(t *testing.T) {
+		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  schedule: 0 1 * * *\n  ")
+		b.run(chromedp.KeyEvent("conc"))
+		b.wait(`document.querySelector(".popup:not([hidden]) [aria-selected=true] .label")?.textContent === "concurrencyPolicy"`)
+		b.screenshot("completion")
+		b.run(chromedp.KeyEvent(kb.Enter))
+		b.wait(`document.activeElement.value.includes("  concurrencyPolicy:")`)
+	})
+	t.Run("hover", func(t *testing.T) {
+		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  replicas: 0\n")
+		b.text("Rejected")
+		b.run(chromedp.Evaluate(`{ const a = document.activeElement; const at = a.value.indexOf("replicas") + 2; a.setSelectionRange(at, at); }`, nil),
+			chromedp.KeyEvent(" ", chromedp.KeyModifiers(2|8)))
+		b.wait(`document.querySelector(".tip:not([hidden])")?.innerText.includes("Number of concurrent runs")`)
+		b.screenshot("hover")
+	})
+	t.Run("update", func(t *testing.T) {
+		pick(b, "Update: ratcheting and oldSelf")
+		b.text("a volume cannot shrink")
+		b.text("would not update this object")
+		b.screenshot("update")
+	})
+	t.Run("semantics side by side", func(t *testing.T) {
+		pick(b, "Where the two semantics differ")
+		b.text("The two schema semantics differ for this object.")
+		b.screenshot("semantics")
+	})
+	t.Run("built-in kinds", func(t *testing.T) {
+		pick(b, "A Deployment of Kubernetes itself")
+		b.text("spec.template.spec.containers[0].ports[0].containerPort")
+		b.screenshot("deployment")
+	})
+}
+
+// pick chooses an example.
+func pick(b *tab, name string) {
+	b.t.Helper()
+	b.run(chromedp.Evaluate(fmt.Sprintf(`{ const p = document.getElementById("picker"); p.value = %q; p.dispatchEvent(new Event("change")); }`, name), nil))
+}
