@@ -30,15 +30,15 @@ func TestConfigSchema(t *testing.T) {
 	}
 }
 
-// TestConfigExamples parses the configuration files in README.md and in the help text.
+// TestConfigExamples parses the configuration files in the guide for CI and in the help text.
 func TestConfigExamples(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+	guide, err := os.ReadFile("../../docs/how-to/use-in-ci.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	help, _ := runApp(t, "config", "--help")
 	for name, test := range map[string]struct{ text, from, to, indent string }{
-		"README.md": {string(readme), "# yaml-language-server: $schema=.espalier.schema.json\n", "```", ""},
+		"the guide": {string(guide), "# yaml-language-server: $schema=.espalier.schema.json\n", "```", ""},
 		"help":      {help, "Paths are relative to the file.\n", "\nFlags take", "  "},
 	} {
 		_, text, _ := strings.Cut(test.text, test.from)

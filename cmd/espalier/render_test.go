@@ -228,7 +228,7 @@ echo ---; printf 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: generated}\n
 	if code != 1 {
 		t.Errorf("exits with %d: %s", code, out)
 	}
-	// The configuration of the README, and a comment in a source that is patched.
+	// The configuration of the guide for CI, and a comment in a source that is patched.
 	writeFile(t, ".espalier.yaml", []byte("crds: [config/crd]\nignore:\n- rules: [all]\n  paths: [config/crd/bases/thin*.yaml]\n  reason: old\n"))
 	writeFile(t, "config/crd/bases/notes.yaml", []byte(strings.Replace(notes, "          spec:", "          # espalier:ignore impossible-bounds\n          spec:", 1)))
 	if out, _ = runApp(t, "lint"); strings.Contains(out, "things.yaml") || strings.Contains(out, "[impossible-bounds]") {

@@ -181,10 +181,10 @@ func runAction(t *testing.T, p *project, r *remote, inputs, context map[string]s
 	return result
 }
 
-// readmeInputs returns the inputs in the example of the README.
+// readmeInputs returns the inputs in the example of the guide.
 func readmeInputs(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../docs/how-to/use-in-ci.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func readmeInputs(t *testing.T) map[string]string {
 		Steps []step `json:"steps"`
 	}
 	if err := yaml.Unmarshal([]byte(block), &example); !ok || !end || err != nil || len(example.Steps) != 2 || example.Steps[1].With["commands"] == "" {
-		t.Fatalf("the README has no example of the action: %v\n%s", err, block)
+		t.Fatalf("the guide has no example of the action: %v\n%s", err, block)
 	}
 	return example.Steps[1].With
 }

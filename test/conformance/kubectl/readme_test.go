@@ -36,12 +36,7 @@ func TestReadme(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	program := filepath.Join(t.TempDir(), "espalier")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, serve[2])
-	build.Dir = repository
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	program := buildProgram(t, serve[2])
 
 	server := exec.CommandContext(ctx, program, append(serve[3:], "--secure-port=0")...)
 	server.Dir = dir

@@ -1,0 +1,134 @@
+package kubectl
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"espalier.dev/internal/pages"
+)
+
+// program is espalier, once buildProgram has built it in binDir, where a shell finds it.
+var program struct {
+	sync.Mutex
+	path string
+}
+
+// buildProgram builds a package of the repository as the program espalier, once.
+func buildProgram(t *testing.T, pkg string) string {
+	t.Helper()
+	program.Lock()
+	defer program.Unlock()
+	if program.path != "" {
+		return program.path
+	}
+	path, err := filepath.Abs(filepath.Join(binDir, "espalier"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, pkg)
+	build.Dir = repository
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	program.path = path
+	return path
+}
+
+// TestDocs follows the pages below docs that need a server, from top to bottom, in a shell. There is one
+// deviation: servers listen on a free port. The tests of cmd/espalier follow the other pages.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	root := pages.Root(t)
+	followed := 0
+	for _, p := range pages.Below(t, root, "docs") {
+		if !p.NeedsServer() {
+			continue
+		}
+		followed++
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := p.Prepare(root, dir); err != nil {
+				t.Fatal(err)
+			}
+			buildProgram(t, "./cmd/espalier")
+			s := &shell{dir: dir, env: append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KUBECONFIG=") }),
+				"PATH="+binDir+string(filepath.ListSeparator)+os.Getenv("PATH"), "HOME="+t.TempDir())}
+			p.Run(t, pages.Runner{Dir: dir, Run: s.run, Start: s.start})
+		})
+	}
+	if followed == 0 {
+		t.Error("no page needs a server")
+	}
+}
+
+// A shell runs the commands of a page one by one.
+type shell struct {
+	dir string
+	env []string
+	// settings are the lines that change the shell itself, for the commands that follow.
+	settings []string
+}
+
+func (s *shell) run(t *testing.T, line string) string {
+	t.Helper()
+	if strings.HasPrefix(line, "export ") || strings.HasPrefix(line, "cd ") {
+		s.settings = append(s.settings, line)
+		return ""
+	}
+	c := s.command(t, line)
+	// The exit code is not compared: commands that report problems exit with 1.
+	out, _ := c.CombinedOutput()
+	return string(out)
+}
+
+// start starts a server, which stops at the end of the test, and waits for a file.
+func (s *shell) start(t *testing.T, line, file string) {
+	t.Helper()
+	c := s.command(t, "exec "+line+" --secure-port=0")
+	var log bytes.Buffer
+	c.Stdout, c.Stderr = &log, &log
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- c.Wait() }()
+	t.Cleanup(func() {
+		if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		if err := <-exited; err != nil {
+			t.Errorf("%s: %v\n%s", line, err, log.Bytes())
+		}
+	})
+	deadline := time.Now().Add(time.Minute)
+	for {
+		if _, err := os.Stat(filepath.Join(s.dir, file)); err == nil {
+			return
+		}
+		select {
+		case err := <-exited:
+			exited <- err
+			t.Fatalf("%s: %v\n%s", line, err, log.Bytes())
+		case <-time.After(10 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: there is no %s after a minute", line, file)
+		}
+	}
+}
+
+func (s *shell) command(t *testing.T, line string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command("sh", "-c", strings.Join(append(slices.Clone(s.settings), line), "\n"))
+	c.Dir, c.Env = s.dir, s.env
+	return c
+}
