@@ -160,3 +160,8 @@ cluster-check: ## build the components of the simulated cluster, which takes min
 e2e: ## run Kubernetes' conformance specs with its controllers, scheduler and simulated nodes, and expect those of test/e2e/testdata/specs.txt to pass; the first build takes many minutes. REAL=1 runs kube-apiserver and etcd, RACE=1 the race detector, KILL=30s kills the server again and again, FOCUS=REGEXP and SKIP=REGEXP select specs, E2E_BIN and E2E_ARTIFACTS name directories to keep
 	cd test/e2e && go run . -procs '$(E2E_PROCS)' -focus '$(FOCUS)' -skip '$(SKIP)' $(if $(REAL),-real) $(if $(RACE),-race) $(if $(KILL),-kill '$(KILL)') \
 	  $(if $(E2E_BIN),-bin '$(abspath $(E2E_BIN))') $(if $(E2E_ARTIFACTS),-artifacts '$(abspath $(E2E_ARTIFACTS))')
+
+.PHONY: cluster-faults
+cluster-faults: ## inject faults into a cluster (wrong clocks, a scheduler that is killed, nodes that vanish, 10,000 pods that are deleted at once), and print what happens; REAL=1 runs kube-apiserver and etcd, FOCUS=REGEXP and SKIP=REGEXP select faults, ESPALIER_CLUSTER_COMPONENTS, E2E_BIN and E2E_ARTIFACTS as for e2e
+	cd test/e2e && go run . -faults -focus '$(FOCUS)' -skip '$(SKIP)' $(if $(REAL),-real) \
+	  $(if $(E2E_BIN),-bin '$(abspath $(E2E_BIN))') $(if $(E2E_ARTIFACTS),-artifacts '$(abspath $(E2E_ARTIFACTS))')

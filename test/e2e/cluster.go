@@ -36,6 +36,10 @@ const (
 	restartDelay = time.Second
 	// stopTimeout is the time that a program has to end before it is killed.
 	stopTimeout = 15 * time.Second
+	// issuer is the issuer of service account tokens.
+	issuer = "https://kubernetes.default.svc.cluster.local"
+	// simulated is an annotation of the nodes that kwok simulates.
+	simulated = "kwok.x-k8s.io/node"
 	// trackingConfigMap is written by kube-apiserver, and read by kube-controller-manager.
 	trackingConfigMap = "kube-apiserver-legacy-service-account-token-tracking"
 )
@@ -51,6 +55,8 @@ type cluster struct {
 	// again they may end: they give up after a time, and kube-scheduler 1.36 ends if it sees the
 	// deletion and the creation of a pod as one change, because it was not connected.
 	supervised bool
+	key        string      // the file of the key that signs tokens
+	bundle     *pki.Bundle // the certificates
 
 	server *process.Process
 	start  func() (*process.Process, error) // starts the server, also after it has been killed
@@ -64,7 +70,7 @@ type cluster struct {
 
 // startCluster starts a cluster. It returns one that must be stopped, even with an error.
 func startCluster(ctx context.Context, fail context.CancelCauseFunc, o *options, p *programs) (*cluster, error) {
-	c := &cluster{logs: o.artifacts, fail: fail, supervised: o.kill > 0, others: map[string]*process.Process{}, restarts: map[string]int{}}
+	c := &cluster{logs: o.artifacts, fail: fail, supervised: o.kill > 0 || o.faults, others: map[string]*process.Process{}, restarts: map[string]int{}}
 	data, err := os.MkdirTemp(o.artifacts, "data-")
 	if err != nil {
 		return c, err
@@ -73,6 +79,7 @@ func startCluster(ctx context.Context, fail context.CancelCauseFunc, o *options,
 	if err != nil {
 		return c, err
 	}
+	c.bundle = bundle
 	ports, err := setup.FreePorts(3)
 	if err != nil {
 		return c, err
@@ -96,13 +103,14 @@ func startCluster(ctx context.Context, fail context.CancelCauseFunc, o *options,
 	}
 	c.kubeconfig = configs["admin"]
 	key := filepath.Join(data, "service-accounts.key")
+	c.key = key
 	if err := setup.WriteKey(key); err != nil {
 		return c, err
 	}
 	args := []string{
 		"--anonymous-auth=true", "--authorization-mode=RBAC", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
 		"--client-ca-file=" + bundle.CA.CertFile, "--tls-cert-file=" + bundle.Serving.CertFile, "--tls-private-key-file=" + bundle.Serving.KeyFile,
-		"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-account-key-file=" + key, "--service-account-signing-key-file=" + key,
+		"--service-account-issuer=" + issuer, "--service-account-key-file=" + key, "--service-account-signing-key-file=" + key,
 		"--service-cluster-ip-range=10.96.0.0/16",
 	}
 	if o.real {
@@ -133,13 +141,17 @@ func startCluster(ctx context.Context, fail context.CancelCauseFunc, o *options,
 	if err := os.WriteFile(stages, text, 0o600); err != nil {
 		return c, err
 	}
+	manage := "--manage-all-nodes"
+	if o.faults {
+		manage = "--manage-nodes-with-annotation-selector=" + simulated + "=fake"
+	}
 	return c, errors.Join(
 		c.add("kube-controller-manager", p.components, "kube-controller-manager", "--kubeconfig="+configs["controller-manager"], "--leader-elect=false", "--secure-port=0",
 			"--use-service-account-credentials", "--service-account-private-key-file="+key, "--root-ca-file="+bundle.CA.CertFile,
 			"--cluster-signing-cert-file="+bundle.CA.CertFile, "--cluster-signing-key-file="+bundle.CA.KeyFile, "--kube-api-qps=200", "--kube-api-burst=400"),
 		c.add("kube-scheduler", p.components, "kube-scheduler", "--kubeconfig="+configs["scheduler"], "--leader-elect=false", "--secure-port=0",
 			"--kube-api-qps=200", "--kube-api-burst=400"),
-		c.add("kwok", p.components, "kwok", "--kubeconfig="+c.kubeconfig, "--config="+stages, "--manage-all-nodes", "--cidr=10.240.0.0/16", "--node-ip=10.0.0.1",
+		c.add("kwok", p.components, "kwok", "--kubeconfig="+c.kubeconfig, "--config="+stages, manage, "--cidr=10.240.0.0/16", "--node-ip=10.0.0.1",
 			"--node-lease-duration-seconds=40"),
 	)
 }
@@ -183,6 +195,18 @@ func (c *cluster) add(name, path string, args ...string) error {
 		c.others[name] = p
 	}
 	return err
+}
+
+// crash kills a supervised program that runs, and reports whether there is one. It is started again.
+func (c *cluster) crash(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.others[name]
+	if p == nil || p.Check() != nil {
+		return false
+	}
+	running, err := os.FindProcess(p.PID())
+	return err == nil && running.Kill() == nil // Kill of p would be an expected end
 }
 
 // ready waits until the server is ready.
@@ -279,7 +303,7 @@ func createNodes(ctx context.Context, kubeconfig string) error {
 	for i := range nodes {
 		name := fmt.Sprintf("node-%d", i)
 		_, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{simulated: "fake"}, Labels: map[string]string{
 				corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
 			}},
 			Status: corev1.NodeStatus{Capacity: has, Allocatable: has, NodeInfo: corev1.NodeSystemInfo{KubeletVersion: kubernetesVersion, OperatingSystem: "linux", Architecture: "amd64"}},

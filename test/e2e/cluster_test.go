@@ -105,7 +105,7 @@ func TestClientPair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair, err := clientPair(bundle.CA, "system:kube-scheduler")
+	pair, err := clientPair(bundle.CA, "system:kube-scheduler", time.Now().Add(-time.Minute), time.Now().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,14 +127,16 @@ func TestClientPair(t *testing.T) {
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"":                "",
-		"-kill 30s -race": "",
-		"-real -update":   "",
-		"-update":         "-update needs -real",
-		"-race -real":     "exclude each other",
-		"-skip (":         "-skip",
-		"-focus (":        "-focus",
-		"more":            "unexpected arguments: more",
+		"":                 "",
+		"-kill 30s -race":  "",
+		"-real -update":    "",
+		"-update":          "-update needs -real",
+		"-faults -real":    "",
+		"-faults -kill 3s": "exclude each other",
+		"-race -real":      "exclude each other",
+		"-skip (":          "-skip",
+		"-focus (":         "-focus",
+		"more":             "unexpected arguments: more",
 	} {
 		_, err := parse(strings.Fields(args))
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {

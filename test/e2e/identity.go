@@ -20,7 +20,8 @@ func writeKubeconfig(path, url string, bundle *pki.Bundle, user string) error {
 	config := pki.Kubeconfig{Server: url, CA: bundle.CA.Cert, User: user, Client: bundle.Admin, UnsafeNoFsync: true}
 	if user != "" {
 		var err error
-		if config.Client, err = clientPair(bundle.CA, user); err != nil {
+		now := time.Now()
+		if config.Client, err = clientPair(bundle.CA, user, now.Add(-time.Hour), now.AddDate(0, 0, 2)); err != nil {
 			return err
 		}
 	}
@@ -31,8 +32,8 @@ func writeKubeconfig(path, url string, bundle *pki.Bundle, user string) error {
 	return os.WriteFile(path, text, 0o600)
 }
 
-// clientPair returns a certificate of a user.
-func clientPair(ca pki.Pair, user string) (pki.Pair, error) {
+// clientPair returns a certificate of a user that is valid from one time to another.
+func clientPair(ca pki.Pair, user string, from, to time.Time) (pki.Pair, error) {
 	parent, err := tls.X509KeyPair(ca.Cert, ca.Key)
 	if err != nil {
 		return pki.Pair{}, err
@@ -41,12 +42,11 @@ func clientPair(ca pki.Pair, user string) (pki.Pair, error) {
 	if err != nil {
 		return pki.Pair{}, err
 	}
-	now := time.Now()
 	cert, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()),
+		SerialNumber: big.NewInt(time.Now().UnixNano()),
 		Subject:      pkix.Name{CommonName: user},
-		NotBefore:    now.Add(-time.Hour),
-		NotAfter:     now.AddDate(0, 0, 2),
+		NotBefore:    from,
+		NotAfter:     to,
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, parent.Leaf, key.Public(), parent.PrivateKey)

@@ -8,7 +8,7 @@
 //
 // Programs that the directory -bin does not have are built into it, which takes many minutes the
 // first time. With -kill the server is killed again and again while the specs run, and a client
-// checks that no acknowledged write is lost.
+// checks that no acknowledged write is lost. With -faults, no specs run: see faults.go.
 package main
 
 import (
@@ -33,6 +33,7 @@ type options struct {
 	classes            []string
 	procs              int
 	real, race, update bool
+	faults             bool
 	kill               time.Duration
 	timeout            time.Duration
 }
@@ -67,7 +68,8 @@ func parse(args []string) (*options, error) {
 	set.IntVar(&o.procs, "procs", 4, "`number` of specs that run at the same time")
 	set.BoolVar(&o.real, "real", false, "run the real kube-apiserver and etcd")
 	set.BoolVar(&o.race, "race", false, "build the server with the race detector")
-	set.BoolVar(&o.update, "update", false, "with -real, write the results to testdata/specs.txt")
+	set.BoolVar(&o.update, "update", false, "with -real, write the results to testdata/specs.txt, or testdata/faults.txt")
+	set.BoolVar(&o.faults, "faults", false, "run no specs: inject faults, and print what happens")
 	set.DurationVar(&o.kill, "kill", 0, "`time` after which the server is killed and restarted, again and again")
 	set.DurationVar(&o.timeout, "timeout", 2*time.Hour, "maximum `time` of all specs")
 	if err := set.Parse(args); err != nil {
@@ -87,6 +89,8 @@ func parse(args []string) (*options, error) {
 		return nil, fmt.Errorf("unexpected arguments: %s", strings.Join(set.Args(), " "))
 	case o.update && !o.real:
 		return nil, errors.New("-update needs -real: the real kube-apiserver decides which specs can pass")
+	case o.faults && o.kill > 0:
+		return nil, errors.New("-faults and -kill exclude each other")
 	case o.race && o.real:
 		return nil, errors.New("-race and -real exclude each other")
 	}
@@ -132,6 +136,9 @@ func run(ctx context.Context, o *options) (err error) {
 	}
 	if err := os.MkdirAll(o.artifacts, 0o700); err != nil {
 		return err
+	}
+	if o.faults {
+		return runFaults(ctx, o)
 	}
 	programs, err := build(ctx, o)
 	if err != nil {

@@ -23,6 +23,8 @@ const (
 	// selection matches the names of all specs that the driver knows: those of conformance, and
 	// one for the names of health checks, which clients of kube-apiserver rely on.
 	selection = `\[Conformance\]|health handlers should contain necessary checks`
+	// componentsVariable is an environment variable with the path of the components, which are not built then.
+	componentsVariable = "ESPALIER_CLUSTER_COMPONENTS"
 	// attempts is how often a spec may be tried while the server is killed again and again: a
 	// spec fails if one of its own requests is interrupted.
 	attempts = 5
@@ -62,11 +64,14 @@ func build(ctx context.Context, o *options) (*programs, error) {
 		return path
 	}
 	const suite, real = "testdata/suite", "../envtest/testdata/real"
-	p := &programs{
-		suite:      makeProgram("e2e.test", suite, "test", "-c", "-vet=off", "-tags=suite", "."),
-		ginkgo:     makeProgram("ginkgo", suite, "build", "github.com/onsi/ginkgo/v2/ginkgo"),
-		kubectl:    makeProgram("kubectl", suite, "build", "k8s.io/kubernetes/cmd/kubectl"),
-		components: makeProgram("components", "../../cluster/components", "build", "."),
+	p := &programs{components: os.Getenv(componentsVariable)}
+	if p.components == "" {
+		p.components = makeProgram("components", "../../cluster/components", "build", ".")
+	}
+	if !o.faults {
+		p.suite = makeProgram("e2e.test", suite, "test", "-c", "-vet=off", "-tags=suite", ".")
+		p.ginkgo = makeProgram("ginkgo", suite, "build", "github.com/onsi/ginkgo/v2/ginkgo")
+		p.kubectl = makeProgram("kubectl", suite, "build", "k8s.io/kubernetes/cmd/kubectl")
 	}
 	switch {
 	case o.real:
