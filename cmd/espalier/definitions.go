@@ -63,6 +63,8 @@ type definition struct {
 	judged  *bool
 	// shape is a checksum of what decides about objects, to compare CRDs.
 	shape func() [sha256.Size]byte
+	// served returns the served versions, without decoding the CRD.
+	served func() []servedVersion
 	// admitted is the Definition for admission policies.
 	admitted func() (*crd.Definition, error)
 }
@@ -187,6 +189,7 @@ func newIndexEntry(it *input.Item, sem schema.Semantics) *definition {
 func newDefinition(it *input.Item, sem schema.Semantics) *definition {
 	d := &definition{file: it.File, sum: it.Sum(), kept: it, semantics: sem, kind: lookup.Defined(it.JSON)}
 	d.base, d.shape = sync.OnceValues(d.newBase), sync.OnceValue(d.newShape)
+	d.served = sync.OnceValue(func() []servedVersion { return servedVersions(d.item().JSON) })
 	checker := func(o crd.Options) func() (*object.Checker, error) {
 		return sync.OnceValues(func() (*object.Checker, error) {
 			base, err := d.base()

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"iter"
+	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -34,24 +37,26 @@ func (s *lspSession) CodeActions(ctx context.Context, docs *lsp.Documents, text 
 	places := &placer{client: s.client, docs: docs, texts: map[string]*lsp.Text{}}
 	var actions []lsp.CodeAction
 	offered := 0
+	// A file with many documents is split once, if there is a finding.
+	documents := sync.OnceValue(func() []*yamlx.Document { return slices.Collect(documentsOf(text.Bytes())) })
 	for i := range last.findings {
 		f := &last.findings[i]
-		d := places.diagnostic(text, f, false)
-		first, after := text.Offsets(d.Range)
-		if after < start || first > end || ctx.Err() != nil {
+		first, after := text.Offsets(rangeOf(text, f.Span))
+		if after < start || first > end {
 			continue
 		}
-		if offered++; offered > maxActions {
+		if offered++; offered > maxActions || ctx.Err() != nil {
 			break
 		}
-		actions = append(actions, s.actions(ctx, text, f, d)...)
+		actions = append(actions, s.actions(ctx, text, documents(), f, places.diagnostic(text, f, false))...)
 	}
 	return actions, ctx.Err()
 }
 
 // actions returns the actions for one finding, the best first.
-func (s *lspSession) actions(ctx context.Context, text *lsp.Text, f *report.Finding, d lsp.Diagnostic) (all []lsp.CodeAction) {
-	doc := documentAt(text.Bytes(), max(f.Span.Line, 1))
+func (s *lspSession) actions(ctx context.Context, text *lsp.Text, documents []*yamlx.Document, f *report.Finding,
+	d lsp.Diagnostic) (all []lsp.CodeAction) {
+	doc := documentAt(slices.Values(documents), max(f.Span.Line, 1))
 	if doc == nil || f.Failed || f.Rendered {
 		return nil
 	}
@@ -80,9 +85,9 @@ func (s *lspSession) fixes(ctx context.Context, text *lsp.Text, doc *yamlx.Docum
 	return append(all, s.assistFixes(ctx, text, doc, f)...)
 }
 
-// documentAt returns the document of a file that a line is in, or nil.
-func documentAt(src []byte, line int) (found *yamlx.Document) {
-	for d := range documentsOf(src) {
+// documentAt returns the document that a line is in, or nil.
+func documentAt(documents iter.Seq[*yamlx.Document], line int) (found *yamlx.Document) {
+	for d := range documents {
 		if d.Line() > line {
 			break
 		}
@@ -124,7 +129,8 @@ func byteAt(src []byte, i int) byte {
 }
 
 // suppressed returns the text of a document with a comment that suppresses a finding: at the end of
-// its line or, if that is no place for a comment, above it.
+// its line or, if that is no place for a comment, above it. A comment of the line that suppresses
+// other findings gets another rule.
 func suppressed(doc *yamlx.Document, f *report.Finding) ([]byte, bool) {
 	before, err := doc.JSON()
 	if f.Span.Line == 0 || doc.IsJSON() || err != nil {
@@ -147,10 +153,16 @@ func suppressed(doc *yamlx.Document, f *report.Finding) ([]byte, bool) {
 	if bytes.Contains(src, []byte("\r\n")) {
 		eol = "\r\n"
 	}
-	for _, candidate := range [][]byte{
+	candidates := [][]byte{
 		join(src[:start+len(line)], " "+comment, src[start+len(line):]),
 		join(src[:start], string(indent)+comment+eol, src[start:]),
-	} {
+	}
+	if _, after, has := bytes.Cut(line, []byte(suppress.Marker)); has {
+		rules, _, _ := bytes.Cut(after, []byte("--"))
+		end := start + len(line) - len(after) + len(bytes.TrimRight(rules, " \t"))
+		candidates = [][]byte{join(src[:end], ", "+f.Rule, src[end:])}
+	}
+	for _, candidate := range candidates {
 		changed, err := yamlx.Parse(candidate)
 		if err != nil {
 			continue

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 
@@ -77,7 +78,7 @@ func (s *lspSession) typed(ctx context.Context, text *lsp.Text, offset int) (*ty
 // definedBy returns the CRD of the document at an offset, or nil if it is none.
 func definedBy(text *lsp.Text, path string, offset int, sem schema.Semantics) *crd.Definition {
 	line, _ := text.LineColumn(offset)
-	doc := documentAt(text.Bytes(), line)
+	doc := documentAt(documentsOf(text.Bytes()), line)
 	if doc == nil {
 		return nil
 	}
@@ -156,15 +157,9 @@ func (v *workspaceView) kinds(builtin *builtinVersions) (all []assist.Kind) {
 		}
 	}
 	for _, d := range definitions {
-		base, err := d.base()
-		if err != nil {
-			continue
-		}
-		for _, version := range base.Versions() {
-			if version.Served() {
-				gvk := version.GroupVersionKind()
-				add(assist.Kind{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Deprecated: version.DeprecationWarning() != ""})
-			}
+		for _, version := range d.served() {
+			gvk := d.kind.WithVersion(version.name)
+			add(assist.Kind{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Deprecated: version.deprecated})
 		}
 	}
 	if v.served != nil {
@@ -231,12 +226,6 @@ func (s *lspSession) Completion(ctx context.Context, _ *lsp.Documents, text *lsp
 	return list, ctx.Err()
 }
 
-// The symbols of parts of a CEL expression.
-const (
-	completionFunction lsp.CompletionItemKind = 3
-	completionVariable lsp.CompletionItemKind = 6
-)
-
 // completionKind returns the symbol that editors show.
 func completionKind(k assist.ItemKind) lsp.CompletionItemKind {
 	switch k {
@@ -253,9 +242,9 @@ func completionKind(k assist.ItemKind) lsp.CompletionItemKind {
 	case assist.KeywordItem:
 		return lsp.CompletionProperty
 	case assist.VariableItem:
-		return completionVariable
+		return lsp.CompletionVariable
 	}
-	return completionFunction
+	return lsp.CompletionFunction
 }
 
 // Hover describes the field at an offset.
@@ -343,7 +332,7 @@ func (s *lspSession) users(ctx context.Context, view *workspaceView, places *pla
 }
 
 // documentsOf returns the documents of a file that are not empty. One that cannot be read is skipped.
-func documentsOf(src []byte) func(yield func(*yamlx.Document) bool) {
+func documentsOf(src []byte) iter.Seq[*yamlx.Document] {
 	return func(yield func(*yamlx.Document) bool) {
 		r := yamlx.NewBytesReader(src, yamlx.Options{})
 		for {

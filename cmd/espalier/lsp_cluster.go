@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"espalier.dev/analysis/assist"
+	"espalier.dev/analysis/lookup"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/lsp"
 	"espalier.dev/cmd/espalier/internal/source"
@@ -244,25 +244,10 @@ func newServedCRD(it *input.Item, entry func(*input.Item, schema.Semantics) *def
 
 // servedKinds returns the versions that a CRD serves. It does not compile it: there may be many.
 func servedKinds(src []byte) (all []assist.Kind) {
-	var crd struct {
-		Spec struct {
-			Group string
-			Names struct{ Kind string }
-			// Schemas are large, and not decoded.
-			Versions []struct {
-				Name               string
-				Served, Deprecated bool
-			}
-		}
-	}
-	if json.Unmarshal(src, &crd) != nil {
-		return nil // nobody can use it
-	}
-	for _, v := range crd.Spec.Versions {
-		if v.Served {
-			gv := runtimeschema.GroupVersion{Group: crd.Spec.Group, Version: v.Name}
-			all = append(all, assist.Kind{APIVersion: gv.String(), Kind: crd.Spec.Names.Kind, Deprecated: v.Deprecated})
-		}
+	kind := lookup.Defined(src)
+	for _, v := range servedVersions(src) {
+		gv := runtimeschema.GroupVersion{Group: kind.Group, Version: v.name}
+		all = append(all, assist.Kind{APIVersion: gv.String(), Kind: kind.Kind, Deprecated: v.deprecated})
 	}
 	return all
 }

@@ -1,51 +1,120 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"weak"
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/lsp"
+	"espalier.dev/internal/yamlx"
 )
 
 // maxLensObjects is the maximum number of objects that are validated for a code lens.
 const maxLensObjects = 2000
 
-// CodeLenses shows above each CRD how many objects of the workspace use it, and how many of them the
-// edit breaks: those that are valid with the last committed CRD, and not with this one.
-func (s *lspSession) CodeLenses(ctx context.Context, docs *lsp.Documents, text *lsp.Text) ([]lsp.CodeLens, error) {
+// lensData identifies the CRD of a code lens that is not resolved.
+type lensData struct {
+	URI  lsp.URI `json:"uri"`
+	Line int     `json:"line"`
+	Name string  `json:"name"`
+}
+
+// lensTitle is the title of a code lens, and what it depends on.
+type lensTitle struct {
+	view  weak.Pointer[workspaceView]
+	sum   [sha256.Size]byte
+	title string
+}
+
+// maxLensTitles is the maximum number of titles that are kept.
+const maxLensTitles = 1000
+
+// CodeLenses returns a code lens above each CRD. What it shows is found when the client shows it.
+func (s *lspSession) CodeLenses(ctx context.Context, _ *lsp.Documents, text *lsp.Text) ([]lsp.CodeLens, error) {
 	path, ok := text.URI().Path()
 	if !ok {
 		return nil, nil
+	}
+	lenses := []lsp.CodeLens{}
+	for doc := range documentsOf(text.Bytes()) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		for _, it := range definitionsIn(doc, path) {
+			at := it.Position("").Value
+			first, end := text.Line(max(at.Line, doc.Line()) - 1)
+			data, err := json.Marshal(lensData{URI: text.URI(), Line: doc.Line(), Name: it.Name()})
+			if err != nil {
+				return nil, err
+			}
+			lenses = append(lenses, lsp.CodeLens{Range: text.Range(first, end), Data: data})
+		}
+	}
+	return lenses, nil
+}
+
+// definitionsIn returns the CRDs of a document.
+func definitionsIn(doc *yamlx.Document, path string) []*input.Item {
+	if !bytes.Contains(doc.Source(), []byte("CustomResourceDefinition")) {
+		return nil
+	}
+	items, _ := (&input.Document{Document: doc, File: path}).Items()
+	return slices.DeleteFunc(slices.Clone(items), func(it *input.Item) bool { return !isDefinition(it) })
+}
+
+// ResolveCodeLens shows how many objects of the workspace use a CRD, and how many of them the edit
+// breaks: those that are valid with the last committed CRD, and not with this one.
+func (s *lspSession) ResolveCodeLens(ctx context.Context, docs *lsp.Documents, lens *lsp.CodeLens) (*lsp.CodeLens, error) {
+	var data lensData
+	if err := json.Unmarshal(lens.Data, &data); err != nil {
+		return nil, err
+	}
+	lens.Command = &lsp.Command{} // shows nothing
+	path, ok := data.URI.Path()
+	text := docs.Get(data.URI)
+	if text == nil || !ok {
+		return lens, nil
+	}
+	doc := documentAt(documentsOf(text.Bytes()), data.Line)
+	if doc == nil {
+		return lens, nil
+	}
+	crds := definitionsIn(doc, path)
+	i := slices.IndexFunc(crds, func(it *input.Item) bool { return it.Name() == data.Name })
+	if i < 0 {
+		return lens, nil // the text has changed, and the client asks again
 	}
 	view, err := s.of(path).view(ctx)
 	if err != nil {
 		return nil, err
 	}
-	places := &placer{client: s.client, docs: docs, texts: map[string]*lsp.Text{}}
-	var committed map[string]*input.Item
-	lenses := []lsp.CodeLens{}
-	for doc := range documentsOf(text.Bytes()) {
-		items, _ := (&input.Document{Document: doc, File: path}).Items()
-		for _, it := range items {
-			if !isDefinition(it) || ctx.Err() != nil {
-				continue
-			}
-			if committed == nil {
-				committed = committedCRDs(ctx, path)
-			}
-			at := it.Position("").Value
-			first, end := text.Line(max(at.Line, doc.Line()) - 1)
-			lenses = append(lenses, lsp.CodeLens{Range: text.Range(first, end), Command: &lsp.Command{
-				Title: s.effect(ctx, view, places, it, committed[it.Name()])}})
+	s.mu.Lock()
+	known, ok := s.lenses[data]
+	s.mu.Unlock()
+	if !ok || known.view != weak.Make(view) || known.sum != crds[i].Sum() {
+		places := &placer{client: s.client, docs: docs, texts: map[string]*lsp.Text{}}
+		known = lensTitle{weak.Make(view), crds[i].Sum(), s.effect(ctx, view, places, crds[i], committedCRDs(ctx, path)[data.Name])}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
+		s.mu.Lock()
+		if len(s.lenses) >= maxLensTitles {
+			clear(s.lenses)
+		}
+		s.lenses[data] = known
+		s.mu.Unlock()
 	}
-	return lenses, ctx.Err()
+	lens.Command.Title = known.title
+	return lens, nil
 }
 
 // committedCRDs returns the CRDs of a file in the last commit, by name. There are none if the file is

@@ -36,6 +36,8 @@ type lspSession struct {
 	loose   map[string]*workspace
 	// last has the findings about each document that were published last.
 	last map[lsp.URI]*diagnosed
+	// lenses are the titles of code lenses.
+	lenses map[lensData]lensTitle
 	// told is the last error of a workspace that the client was told, by folder.
 	told map[string]string
 	// looked is when the files were last compared with those in the file system, for clients that do
@@ -63,7 +65,7 @@ type lspOptions struct {
 
 func (a *app) newLSPSession(client *lsp.Client, o lspOptions) *lspSession {
 	s := &lspSession{a: a, client: client, flags: o.flags, buffers: &input.Buffers{}, builtin: newBuiltinVersions(),
-		loose: map[string]*workspace{}, last: map[lsp.URI]*diagnosed{}, told: map[string]string{}}
+		loose: map[string]*workspace{}, last: map[lsp.URI]*diagnosed{}, lenses: map[lensData]lensTitle{}, told: map[string]string{}}
 	s.cluster = s.newLSPCluster(o)
 	return s
 }

@@ -198,9 +198,6 @@ func TestLSPAssist(t *testing.T) {
 	text := widget + "  col: \n  color: blue\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\nda\n"
 	c.Open(uri, text)
 	c.Open(definition, widgetCRD)
-	at := func(uri lsp.URI, line, character int) lsp.TextDocumentPositionParams {
-		return lsp.TextDocumentPositionParams{TextDocument: lsp.TextDocumentIdentifier{URI: uri}, Position: lsp.Position{Line: line, Character: character}}
-	}
 	labels := func(line, character int) string {
 		var list lsp.CompletionList
 		c.Call("textDocument/completion", lsp.CompletionParams{TextDocumentPositionParams: at(uri, line, character)}, &list)
@@ -233,8 +230,13 @@ func TestLSPAssist(t *testing.T) {
 	}
 	var lenses []lsp.CodeLens
 	c.Call("textDocument/codeLens", lsp.CodeLensParams{TextDocument: lsp.TextDocumentIdentifier{URI: definition}}, &lenses)
-	if len(lenses) != 1 || !strings.HasPrefix(lenses[0].Command.Title, "1 object in the workspace") {
-		t.Errorf("got lenses %+v", lenses)
+	if len(lenses) != 1 || lenses[0].Command != nil {
+		t.Fatalf("got lenses %+v", lenses)
+	}
+	var lens lsp.CodeLens
+	c.Call("codeLens/resolve", lenses[0], &lens)
+	if lens.Command == nil || !strings.HasPrefix(lens.Command.Title, "1 object in the workspace") {
+		t.Errorf("got the lens %+v", lens)
 	}
 	// The last line of the second document does not parse. Nothing else is hidden by that.
 	c.AwaitDiagnostics(uri, func(p *lsp.PublishDiagnosticsParams) bool {

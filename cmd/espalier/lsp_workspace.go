@@ -319,6 +319,7 @@ func (w *workspace) summarize(items []*input.Item) (all []workspaceObject) {
 
 func newWorkspaceDefinition(it *input.Item, sem schema.Semantics) *workspaceDefinition {
 	d := &workspaceDefinition{definition: newIndexEntry(it, sem)}
+	d.served() // while its text is in memory
 	d.names = sync.OnceValue(func() *lint.Names { return lint.NamesOf(d.item().JSON, sem) })
 	return d
 }

@@ -104,7 +104,9 @@ type CompletionItemKind int
 // The kinds of items that this server uses.
 const (
 	CompletionText       CompletionItemKind = 1
+	CompletionFunction   CompletionItemKind = 3
 	CompletionField      CompletionItemKind = 5
+	CompletionVariable   CompletionItemKind = 6
 	CompletionClass      CompletionItemKind = 7
 	CompletionModule     CompletionItemKind = 9
 	CompletionProperty   CompletionItemKind = 10
