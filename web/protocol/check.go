@@ -191,8 +191,10 @@ func (c *checking) in(set *crdSet, sem Semantics) (Outcome, *definition) {
 		if c.old != nil {
 			before = c.old.json
 		}
-		add(c.kinds().Check(c.ctx, it.json, before, c.fields)...)
+		found := c.kinds().Check(c.ctx, it.json, before, c.fields)
+		add(found...)
 		out.judge()
+		c.fix(&out, found, assist.Env{Version: c.builtin.of(it.GroupVersionKind()), BuiltIn: true})
 		c.stored(&out, c.kinds().PruneStored(it.json), nil, nil)
 		return out, nil
 	}
@@ -221,9 +223,10 @@ func (c *checking) in(set *crdSet, sem Semantics) (Outcome, *definition) {
 	found := checker.Check(c.ctx, it.json, before, c.fields)
 	add(found...)
 	out.judge()
-	c.fix(&out, found, d)
 	base, _ := d.base() // the checker has it
-	c.stored(&out, checker.PruneStored(it.json), before, base.Version(it.GroupVersionKind().Version))
+	version := base.Version(it.GroupVersionKind().Version)
+	c.fix(&out, found, assist.Env{Version: version})
+	c.stored(&out, checker.PruneStored(it.json), before, version)
 	return out, d
 }
 
@@ -236,16 +239,11 @@ func (o *Outcome) judge() {
 }
 
 // fix adds fixes to findings, which are in the order of found.
-func (c *checking) fix(out *Outcome, found []analysis.Finding, d *definition) {
+func (c *checking) fix(out *Outcome, found []analysis.Finding, env assist.Env) {
+	if env.Version == nil || c.item.base != "" {
+		return
+	}
 	first := len(out.Findings) - len(found)
-	base, err := d.base()
-	if err != nil || c.item.base != "" {
-		return
-	}
-	env := assist.Env{Version: base.Version(c.item.GroupVersionKind().Version)}
-	if env.Version == nil {
-		return
-	}
 	at := slices.Index(c.item.text.objects, c.item)
 	for i := range min(len(found), maxAssisted) {
 		for _, fix := range assist.Fixes(c.item.doc.Source(), found[i], env) {

@@ -263,6 +263,9 @@ func TestBuiltIn(t *testing.T) {
 	if !o.BuiltIn || o.Verdict != protocol.Rejected || !strings.Contains(rendered(o.Lines), "-   tpye: ClusterIP") {
 		t.Errorf("%+v\n%s", o.Findings, rendered(o.Lines))
 	}
+	if i := slices.IndexFunc(o.Findings, func(f protocol.Finding) bool { return f.Rule == "unknown-field" }); i < 0 || len(o.Findings[i].Fixes) == 0 {
+		t.Errorf("no fix: %+v", o.Findings)
+	}
 	none := ask[protocol.CheckAnswer](t, engine(), "check", protocol.CheckRequest{Objects: thing("{}")})
 	if none.Objects[0].Verdict != protocol.Unknown || len(none.Objects[0].Findings) != 1 {
 		t.Errorf("%+v", none)

@@ -13,6 +13,10 @@ export interface Assistance {
 const lineHeight = 20;
 const maxShown = 12;
 
+// maxText is the maximum size of a text. The engine accepts no larger ones, and a browser that lays one
+// out does not answer.
+const maxText = 4 << 20;
+
 export class Editor {
   readonly element: HTMLElement;
   private readonly area: HTMLTextAreaElement;
@@ -41,6 +45,7 @@ export class Editor {
       "aria-autocomplete": "list",
       "aria-controls": popupId,
     });
+    this.area.maxLength = maxText;
     this.area.spellcheck = false;
     this.area.autocapitalize = "off";
     this.area.wrap = "off";
@@ -77,6 +82,11 @@ export class Editor {
     new ResizeObserver(() => this.draw()).observe(this.area);
   }
 
+  // hint is shown while there is no text.
+  set hint(text: string) {
+    this.area.placeholder = text;
+  }
+
   get value(): string {
     return this.area.value;
   }
@@ -84,7 +94,7 @@ export class Editor {
   // set replaces the text without telling the page.
   set(text: string): void {
     if (text === this.area.value) return;
-    this.area.value = text;
+    this.area.value = text.slice(0, maxText);
     this.area.scrollTop = 0;
     this.findings = [];
     this.marked = undefined;

@@ -22,6 +22,8 @@ export class Playground implements View {
     this.crds = new Editor("CustomResourceDefinitions", () => this.edited(), help);
     this.object = new Editor("Object", () => this.edited(), help);
     this.old = new Editor("Object before the update", () => this.edited(), help);
+    this.crds.hint = "Paste CRDs, or drop files or a folder here.\nKubernetes' own kinds need no CRD.";
+    this.object.hint = "Paste an object, or press Ctrl+Space for completions.";
     this.update = h("input", { type: "checkbox", id: "update" });
     this.update.addEventListener("change", () => {
       if (this.update.checked && this.old.value === "") this.old.set(this.object.value);

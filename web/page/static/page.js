@@ -160,6 +160,7 @@
   // editor.ts
   var lineHeight = 20;
   var maxShown = 12;
+  var maxText = 4 << 20;
   var Editor = class {
     constructor(label, changed, assistance2) {
       this.changed = changed;
@@ -170,6 +171,7 @@
         "aria-autocomplete": "list",
         "aria-controls": popupId
       });
+      this.area.maxLength = maxText;
       this.area.spellcheck = false;
       this.area.autocapitalize = "off";
       this.area.wrap = "off";
@@ -221,13 +223,17 @@
     hoverTimer;
     characterWidth = 0;
     frame = 0;
+    // hint is shown while there is no text.
+    set hint(text) {
+      this.area.placeholder = text;
+    }
     get value() {
       return this.area.value;
     }
     // set replaces the text without telling the page.
     set(text) {
       if (text === this.area.value) return;
-      this.area.value = text;
+      this.area.value = text.slice(0, maxText);
       this.area.scrollTop = 0;
       this.findings = [];
       this.marked = void 0;
@@ -1319,6 +1325,8 @@ spec:
       this.crds = new Editor("CustomResourceDefinitions", () => this.edited(), help);
       this.object = new Editor("Object", () => this.edited(), help);
       this.old = new Editor("Object before the update", () => this.edited(), help);
+      this.crds.hint = "Paste CRDs, or drop files or a folder here.\nKubernetes' own kinds need no CRD.";
+      this.object.hint = "Paste an object, or press Ctrl+Space for completions.";
       this.update = h("input", { type: "checkbox", id: "update" });
       this.update.addEventListener("change", () => {
         if (this.update.checked && this.old.value === "") this.old.set(this.object.value);

@@ -1,0 +1,177 @@
+package web
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// script is a text that runs if it is ever taken for markup.
+const script = `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>`
+
+// hostileCRD has scripts in all of its texts.
+const hostileCRD = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: 'things.example.com'
+  annotations: {"a": 'SCRIPT'}
+spec:
+  group: example.com
+  scope: Cluster
+  names: {kind: Thing, plural: things, shortNames: ['SCRIPT']}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    deprecated: true
+    deprecationWarning: 'SCRIPT'
+    schema:
+      openAPIV3Schema:
+        type: object
+        description: 'SCRIPT'
+        properties:
+          spec:
+            type: object
+            description: '# SCRIPT [SCRIPT](javascript:window.hacked=1) **SCRIPT** ` + "`SCRIPT`" + `'
+            required: ['SCRIPT']
+            x-kubernetes-validations:
+            - {rule: 'self.size > 1', message: 'SCRIPT'}
+            properties:
+              'SCRIPT': {type: string, default: 'SCRIPT', enum: ['SCRIPT'], description: 'SCRIPT'}
+              size: {type: integer, format: 'SCRIPT', title: 'SCRIPT'}
+              text: {type: string, pattern: 'SCRIPT', example: 'SCRIPT'}
+`
+
+const hostileObject = `apiVersion: example.com/v1
+kind: Thing
+metadata:
+  name: 'SCRIPT'
+spec:
+  size: 0
+  text: 'SCRIPT'
+  'xSCRIPT': 'SCRIPT'
+`
+
+// link returns the fragment of a link that shares a state.
+func link(t *testing.T, state any) string {
+	t.Helper()
+	text, err := json.Marshal(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "#s=" + packed(t, text)
+}
+
+func packed(t *testing.T, text []byte) string {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := flate.NewWriter(&out, flate.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return base64.RawURLEncoding.EncodeToString(out.Bytes())
+}
+
+// visit opens a fragment in a tab that is logged in.
+func (b *tab) visit(fragment string) {
+	b.t.Helper()
+	b.run(chromedp.Evaluate(`location.hash = `+quoted(b.t, fragment), nil))
+}
+
+func quoted(t *testing.T, s string) string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestScripts shows that no text of a CRD, of an object or of a link is ever run.
+func TestScripts(t *testing.T) {
+	b := open(t, serve(t), 1440, 900, false)
+	b.text("Rejected")
+	in := func(s string) string { return strings.ReplaceAll(s, "SCRIPT", script) }
+	for _, view := range []string{"playground", "explorer", "compare", "lint", script} {
+		b.visit(link(t, map[string]any{"view": view, "crds": in(hostileCRD), "object": in(hostileObject), "before": in(strings.Replace(hostileCRD, "size:", "sizes:", 1)), "semantics": script, "update": script, "old": 7}))
+		b.wait(`document.querySelector("main > div:not([hidden])").innerText.includes("onerror")`)
+		if view == "explorer" {
+			for _, tab := range []string{"Full sample", "Skeleton", "Structural", "OpenAPI v2", "OpenAPI v3", "JSON Schema", "Go", "Protobuf", "TypeScript"} {
+				b.click(tab)
+				b.wait(`document.querySelector("#explorer-panel pre, #explorer-panel .finding, #explorer-panel .banner")`)
+			}
+			b.click("Fields")
+			b.wait(`document.querySelector("#explorer-panel details")`)
+		}
+		b.screenshot("scripts-" + strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' {
+				return r
+			}
+			return -1
+		}, view)[:4])
+		if got := b.eval(`document.querySelectorAll("main img, main script, iframe").length + " " + window.hacked`); got != "0 undefined" {
+			t.Errorf("%s: %s", view, got)
+		}
+	}
+}
+
+// TestLinks shows that broken and huge links are answered with a message.
+func TestLinks(t *testing.T) {
+	b := open(t, serve(t), 1000, 700, false)
+	b.text("Rejected")
+	b.visit("#s=" + packed(t, bytes.Repeat([]byte(" "), 64<<20)))
+	b.text("what the link contains is too large")
+	b.visit("#s=$$$")
+	b.text("the link is not complete")
+	b.visit("#s=AAAA")
+	b.text("the link is not complete")
+	b.visit(link(t, []int{1}))
+	b.visit(link(t, map[string]any{"crds": "", "object": "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: shared\n"}))
+	b.text("Accepted: an API server would create this object")
+	t.Run("share", func(t *testing.T) {
+		b.typeAt("Object", "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: Not-Valid\n")
+		b.text("Rejected")
+		before := b.eval("location.hash")
+		b.click("Share")
+		b.wait("location.hash !== " + quoted(t, before))
+		b.run(chromedp.Reload())
+		b.text("Not-Valid")
+		b.text("Rejected")
+	})
+}
+
+// TestDirectory shows the files of a directory, and what changes in them.
+func TestDirectory(t *testing.T) {
+	chromium(t)
+	dir := t.TempDir()
+	for _, name := range []string{"crd.yaml", "nightly.yaml"} {
+		text, err := os.ReadFile(filepath.Join(root, "examples", "crontab", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := open(t, serve(t, dir), 1440, 900, true)
+	b.text("nightly")
+	b.text("Accepted: an API server would create this object")
+	b.screenshot("directory")
+	changed := "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: nightly\nspec:\n  schedule: never\n"
+	if err := os.WriteFile(filepath.Join(dir, "nightly.yaml"), []byte(changed), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.text("Rejected: an API server would not create this object")
+}
