@@ -75,7 +75,7 @@ func benchmarkCompletion(b *testing.B) {
 	for b.Loop() {
 		for document, places := range places {
 			var times []time.Duration
-			items := 0
+			items, used := 0, p.cpu()
 			for i := range 100 {
 				at := places[i%len(places)]
 				// Half of the completions follow a keystroke at once, as in editors.
@@ -98,6 +98,7 @@ func benchmarkCompletion(b *testing.B) {
 			if items < 100 {
 				b.Errorf("document %d has %d completions", document+1, items)
 			}
+			b.ReportMetric(float64(p.cpu()-used)/float64(len(times))/float64(time.Millisecond), fmt.Sprintf("cpu-ms-doc%d", document+1))
 			b.ReportMetric(percentile(times, 50), fmt.Sprintf("p50-ms-doc%d", document+1))
 			b.ReportMetric(percentile(times, 95), fmt.Sprintf("p95-ms-doc%d", document+1))
 		}
@@ -154,9 +155,11 @@ func benchmarkKeystroke(b *testing.B) {
 	keystroke("")
 	for b.Loop() {
 		var times []time.Duration
+		used := p.cpu()
 		for range 20 {
 			times = append(times, keystroke("-"), keystroke(""))
 		}
+		b.ReportMetric(float64(p.cpu()-used)/float64(len(times))/float64(time.Millisecond), "cpu-ms")
 		b.ReportMetric(percentile(times, 50), "p50-ms")
 		b.ReportMetric(percentile(times, 95), "p95-ms")
 	}
@@ -177,11 +180,13 @@ func benchmarkWorkspace(b *testing.B) {
 		rss, _, _, _ := p.memory()
 		b.ReportMetric(rss, "first-rss-MB")
 		var times []time.Duration
+		used := p.cpu()
 		for range 20 {
 			begin := time.Now()
 			fence.wait()
 			times = append(times, time.Since(begin))
 		}
+		b.ReportMetric(float64(p.cpu()-used)/float64(len(times))/float64(time.Millisecond), "change-cpu-ms")
 		b.ReportMetric(percentile(times, 50), "change-p50-ms")
 		b.ReportMetric(percentile(times, 95), "change-p95-ms")
 		reportMemory(b, p)

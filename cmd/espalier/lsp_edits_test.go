@@ -156,6 +156,9 @@ func TestLSPEdits(t *testing.T) {
 			}
 		}
 		p.Forget()
+		if (i+1)%1000 == 0 {
+			t.Logf("%d edits", i+1)
+		}
 		if rss, _, _, ok := p.memory(); ok && i == edits/10 {
 			early = rss
 		}

@@ -123,6 +123,19 @@ func (p *lspProcess) memory() (rss, pss float64, files int, ok bool) {
 	return field("Rss"), field("Pss"), len(open), err == nil
 }
 
+// cpu returns the CPU time of the process so far, or 0 if the system does not tell.
+func (p *lspProcess) cpu() time.Duration {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	_, after, _ := strings.Cut(string(data), ") ")
+	fields := strings.Fields(after)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond // ticks
+}
+
 // children returns the processes that the process has started and that run.
 func (p *lspProcess) children() []string {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.cmd.Process.Pid))
