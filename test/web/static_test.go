@@ -1,0 +1,36 @@
+package web
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestStatic shows the page of a static host below a path, with the engine as WebAssembly. make web
+// writes it.
+func TestStatic(t *testing.T) {
+	dir := filepath.Join(root, "dist", "web")
+	if _, err := os.Stat(filepath.Join(dir, "espalier.wasm")); err != nil {
+		t.Skip("SKIPPED: no WebAssembly: run make web to test it")
+	}
+	chromium(t)
+	files := http.FileServer(http.Dir(dir))
+	s := httptest.NewServer(http.StripPrefix("/some/path", files))
+	t.Cleanup(s.Close)
+	start := time.Now()
+	b := open(t, s.URL+"/some/path/", 1440, 900, false)
+	b.text("Rejected: an API server would not create this object")
+	t.Logf("the first result after %v", time.Since(start).Round(time.Millisecond))
+	b.screenshot("static")
+	pick(b, "Update: ratcheting and oldSelf")
+	b.text("a volume cannot shrink")
+	pick(b, "A Deployment of Kubernetes itself")
+	b.text("spec.template.spec.containers[0].ports[0].containerPort")
+	start = time.Now()
+	b.typeAt("Object", "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n")
+	b.text("Accepted: an API server would create this object")
+	t.Logf("another result after %v", time.Since(start).Round(time.Millisecond))
+}
