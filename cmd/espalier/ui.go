@@ -31,8 +31,9 @@ With DIR, the page offers the CRDs and objects of the files below the directory,
 them again when they change. It never changes them. Directories whose names start with a dot
 are skipped.
 
-The page is served on loopback only, and loads nothing from elsewhere. The link has a token
-that works once, for the first browser that opens it. Ctrl-C ends the command.
+The page is served on loopback only, and loads nothing from elsewhere. The link has a token. Keep it
+secret: it gives access to the manifests below DIR while the command runs. Ctrl-C ends the
+command.
 
 Exit codes: 2 usage or input error, 130 ended by Ctrl-C (SIGINT), 143 by SIGTERM.`,
 		Example: `  # Open the page with examples
@@ -48,7 +49,7 @@ Exit codes: 2 usage or input error, 130 ended by Ctrl-C (SIGINT), 143 by SIGTERM
 		},
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usageError(c, fmt.Errorf("ui needs DIR only, got %q too", args[1]))
+				return usageError(c, fmt.Errorf("ui accepts one DIR, got %q too", args[1]))
 			}
 			return nil
 		},

@@ -1,6 +1,7 @@
 // Asks the engine: `espalier ui` over HTTP, or WebAssembly in a worker.
 
 import type { Answers, Name, Response } from "./protocol";
+import { tokenHeader } from "./token";
 
 // EngineError is an answer that the engine could not give.
 export class EngineError extends Error {
@@ -30,7 +31,7 @@ export class NativeEngine implements Engine {
     try {
       response = await fetch("api/" + name, {
         method: "POST",
-        headers: { "Content-Type": "application/json" },
+        headers: { "Content-Type": "application/json", ...tokenHeader() },
         body: JSON.stringify(request),
         ...(signal ? { signal } : {}),
       });

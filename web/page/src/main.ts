@@ -11,6 +11,7 @@ import { Lint } from "./lint";
 import { Playground } from "./playground";
 import type { Semantics } from "./protocol";
 import { decode, encode, views, type State } from "./state";
+import { readToken } from "./token";
 import { watch, type Files } from "./workspace";
 
 function meta(name: string): string | undefined {
@@ -91,6 +92,7 @@ function pick(index: number): void {
     state.object = file?.objects ?? "";
     state.crds = joined(files.files.map((f) => f.crds));
     state.old = "";
+    state.before = "";
     state.update = false;
   } else {
     const e = examples[index];
@@ -216,7 +218,12 @@ async function open(): Promise<void> {
 }
 
 semantics.value = state.semantics;
-window.addEventListener("hashchange", () => void open());
+// Other fragments, such as that of the link to the content, change nothing: the user may have typed.
+window.addEventListener("hashchange", () => {
+  if (readToken()) show(state.view);
+  else if (location.hash.startsWith("#s=")) void open();
+});
+readToken();
 void open().then(() => {
   if (native) watch(take, say);
 });

@@ -1,5 +1,7 @@
 // The files of the directory that `espalier ui` serves.
 
+import { tokenHeader } from "./token";
+
 export interface WorkspaceFile {
   name: string;
   crds: string;
@@ -24,7 +26,7 @@ export function watch(changed: (files: Files) => void, failed: (message: string)
   ask = async () => {
     if (document.hidden) return void again();
     try {
-      const response = await fetch("api/workspace", { headers: tag === "" ? {} : { "If-None-Match": tag }, cache: "no-store" });
+      const response = await fetch("api/workspace", { headers: { ...tokenHeader(), ...(tag === "" ? {} : { "If-None-Match": tag }) }, cache: "no-store" });
       if (response.status === 204) return; // it serves no directory
       if (response.status === 200) {
         tag = response.headers.get("ETag") ?? "";
@@ -32,7 +34,6 @@ export function watch(changed: (files: Files) => void, failed: (message: string)
       } else if (response.status !== 304) failed(`espalier ui answers ${response.status}: open the link that it has printed`);
     } catch {
       failed("espalier ui does not answer: is it still running?");
-      return;
     }
     again();
   };

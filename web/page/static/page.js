@@ -64,10 +64,10 @@
       add(at, at + 1, "punctuation");
       at += dash[0].length;
     }
-    const key = /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s#:"'[\]{},&*!|>%@`-][^#:[\]{}]*?|[^\s#"'[\]{},&*!|>%@`][^#]*?)\s*:(?=\s|$)/.exec(line.slice(at));
-    if (key) {
-      add(at, at + (key[1]?.length ?? 0), "key");
-      at += key[0].length;
+    const key2 = /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s#:"'[\]{},&*!|>%@`-][^#:[\]{}]*?|[^\s#"'[\]{},&*!|>%@`][^#]*?)\s*:(?=\s|$)/.exec(line.slice(at));
+    if (key2) {
+      add(at, at + (key2[1]?.length ?? 0), "key");
+      at += key2[0].length;
     }
     value.lastIndex = at;
     for (let m = value.exec(line); m; m = value.exec(line)) {
@@ -499,6 +499,28 @@
     }
   };
 
+  // token.ts
+  var prefix = "#token=";
+  var key = "token";
+  var token = "";
+  function readToken() {
+    try {
+      if (token === "") token = sessionStorage.getItem(key) ?? "";
+    } catch {
+    }
+    if (!location.hash.startsWith(prefix)) return false;
+    token = location.hash.slice(prefix.length);
+    history.replaceState(null, "", location.pathname);
+    try {
+      sessionStorage.setItem(key, token);
+    } catch {
+    }
+    return true;
+  }
+  function tokenHeader() {
+    return token === "" ? {} : { "Espalier-Token": token };
+  }
+
   // engine.ts
   var EngineError = class extends Error {
     constructor(code, message2) {
@@ -518,7 +540,7 @@
       try {
         response = await fetch("api/" + name, {
           method: "POST",
-          headers: { "Content-Type": "application/json" },
+          headers: { "Content-Type": "application/json", ...tokenHeader() },
           body: JSON.stringify(request),
           ...signal ? { signal } : {}
         });
@@ -1196,11 +1218,11 @@ spec:
   }
   function facts(f, costs) {
     const rows = [];
-    for (let at = f, prefix = ""; at; at = at.items ?? at.values, prefix = "items ") {
-      if (at.enum) rows.push([prefix + "enum", at.enum.map((v) => JSON.stringify(v)).join(", ")]);
-      for (const [k, v] of Object.entries(at.constraints ?? {})) rows.push([prefix + k, JSON.stringify(v)]);
-      if (at.default !== void 0) rows.push([prefix + "default", JSON.stringify(at.default)]);
-      if (at.nullable) rows.push([prefix + "nullable", "true"]);
+    for (let at = f, prefix2 = ""; at; at = at.items ?? at.values, prefix2 = "items ") {
+      if (at.enum) rows.push([prefix2 + "enum", at.enum.map((v) => JSON.stringify(v)).join(", ")]);
+      for (const [k, v] of Object.entries(at.constraints ?? {})) rows.push([prefix2 + k, JSON.stringify(v)]);
+      if (at.default !== void 0) rows.push([prefix2 + "default", JSON.stringify(at.default)]);
+      if (at.nullable) rows.push([prefix2 + "nullable", "true"]);
       if (at.listType) rows.push(["list type", at.listType + (at.listMapKeys ? " by " + at.listMapKeys.join(", ") : "")]);
       if (at.mapType) rows.push(["map type", at.mapType]);
       for (const c of at.conditions ?? []) rows.push(["condition", c]);
@@ -1502,9 +1524,9 @@ spec:
     const out = {};
     if (typeof value2 !== "object" || value2 === null) return out;
     const from = value2;
-    for (const key of ["crds", "object", "old", "before"]) {
-      const text = from[key];
-      if (typeof text === "string") out[key] = text;
+    for (const key2 of ["crds", "object", "old", "before"]) {
+      const text = from[key2];
+      if (typeof text === "string") out[key2] = text;
     }
     if (typeof from["view"] === "string" && views.includes(from["view"])) out.view = from["view"];
     if (from["semantics"] === "kep" || from["semantics"] === "kubernetes") out.semantics = from["semantics"];
@@ -1521,7 +1543,7 @@ spec:
     ask = async () => {
       if (document.hidden) return void again();
       try {
-        const response = await fetch("api/workspace", { headers: tag === "" ? {} : { "If-None-Match": tag }, cache: "no-store" });
+        const response = await fetch("api/workspace", { headers: { ...tokenHeader(), ...tag === "" ? {} : { "If-None-Match": tag } }, cache: "no-store" });
         if (response.status === 204) return;
         if (response.status === 200) {
           tag = response.headers.get("ETag") ?? "";
@@ -1529,7 +1551,6 @@ spec:
         } else if (response.status !== 304) failed(`espalier ui answers ${response.status}: open the link that it has printed`);
       } catch {
         failed("espalier ui does not answer: is it still running?");
-        return;
       }
       again();
     };
@@ -1602,6 +1623,7 @@ spec:
       state.object = file?.objects ?? "";
       state.crds = joined(files.files.map((f) => f.crds));
       state.old = "";
+      state.before = "";
       state.update = false;
     } else {
       const e = examples[index];
@@ -1714,7 +1736,11 @@ spec:
     } else pick(0);
   }
   semantics.value = state.semantics;
-  window.addEventListener("hashchange", () => void open());
+  window.addEventListener("hashchange", () => {
+    if (readToken()) show(state.view);
+    else if (location.hash.startsWith("#s=")) void open();
+  });
+  readToken();
   void open().then(() => {
     if (native) watch(take, say);
   });

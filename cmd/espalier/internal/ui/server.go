@@ -1,9 +1,11 @@
-// Package ui serves the web page to a browser on the same machine, and answers its questions.
+// Package ui serves the web page to a browser on the same machine, and answers its requests.
 //
 // Any web site that the user visits can send requests to loopback, and other users of the machine can
-// connect to it. So a request needs a cookie, which the browser gets for the token in the link that
-// only the user sees, once; and the headers Host and Origin must be those of the server, which keeps
-// out names that an attacker points to 127.0.0.1.
+// connect to it. So a request to the API needs the token of the link that only the user sees, in a
+// header; and the headers Host and Origin must be those of the server, which keeps out names that an
+// attacker points to 127.0.0.1. The token is in the fragment of the link, which browsers do not send,
+// and the page keeps it in the storage of its origin: a browser would send a cookie to the servers on
+// all other ports, too. The files of the page are public, so they need no token.
 package ui
 
 import (
@@ -21,8 +23,8 @@ import (
 	"net"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"espalier.dev/schema"
@@ -30,7 +32,7 @@ import (
 	"espalier.dev/web/protocol"
 )
 
-// timeout ends a question: the page bounds what it sends, and a CRD can still be slow.
+// timeout ends a request: the page bounds what it sends, and a CRD can still be slow.
 const timeout = 30 * time.Second
 
 // maxBody is the maximum size of a request: up to three texts, escaped.
@@ -40,26 +42,41 @@ const maxBody = 8 * protocol.MaxText
 const csp = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
+// tokenHeader is the header with the token.
+const tokenHeader = "Espalier-Token"
+
+// contentTypes has the types of the files of the page. Package mime would ask the machine for them.
+var contentTypes = map[string]string{
+	".css":  "text/css; charset=utf-8",
+	".html": "text/html; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+	".svg":  "image/svg+xml",
+}
+
 // Server is the handler of the page.
 type Server struct {
 	engine *protocol.Engine
 	files  *Files
 	// semantics is the one that the page starts with.
 	semantics schema.Semantics
-	// address is the host and port that requests must have.
+	// address is the host and port to open. hosts are those that requests must have: browsers leave out
+	// port 80.
 	address string
-	// token is the one in the link, until a browser has used it. session is the value of the cookie.
-	mu      sync.Mutex
+	hosts   []string
 	token   string
-	session string
-	// slots limits how many questions are answered at a time.
+	// slots limits how many requests are answered at a time.
 	slots chan struct{}
 }
 
 // New returns a Server for an address that it listens on. files may be nil. The page starts with a
 // semantics.
 func New(engine *protocol.Engine, files *Files, semantics schema.Semantics, address net.Addr) *Server {
-	return &Server{engine: engine, files: files, semantics: semantics, address: address.String(), token: random(), session: random(), slots: make(chan struct{}, 4)}
+	s := &Server{engine: engine, files: files, semantics: semantics, address: address.String(), token: random(), slots: make(chan struct{}, 4)}
+	s.hosts = []string{s.address}
+	if host, ok := strings.CutSuffix(s.address, ":80"); ok {
+		s.hosts = append(s.hosts, host)
+	}
+	return s
 }
 
 // random returns a secret.
@@ -70,17 +87,7 @@ func random() string {
 }
 
 // URL returns the link with the token.
-func (s *Server) URL() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return "http://" + s.address + "/?token=" + s.token
-}
-
-// cookie is the name of the cookie. Cookies ignore ports, so that of another server must not replace it.
-func (s *Server) cookie() string {
-	_, port, _ := net.SplitHostPort(s.address)
-	return "espalier-" + port
-}
+func (s *Server) URL() string { return "http://" + s.address + "/#token=" + s.token }
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -95,15 +102,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "requests must come from this page: open the link that espalier ui has printed", http.StatusForbidden)
 		return
 	}
-	if r.URL.Path == "/" && r.URL.Query().Get("token") != "" {
-		s.login(w, r)
-		return
-	}
-	if c, err := r.Cookie(s.cookie()); err != nil || !equal(c.Value, s.session) {
-		http.Error(w, "open the link that espalier ui has printed; it works once", http.StatusUnauthorized)
-		return
-	}
 	name, isAPI := strings.CutPrefix(r.URL.Path, "/api/")
+	if isAPI && subtle.ConstantTimeCompare([]byte(r.Header.Get(tokenHeader)), []byte(s.token)) != 1 {
+		http.Error(w, "open the link that espalier ui has printed", http.StatusUnauthorized)
+		return
+	}
 	switch {
 	case isAPI && name == "workspace":
 		s.workspace(w, r)
@@ -116,37 +119,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // local reports whether a request is for this server, and not sent by another web site.
 func (s *Server) local(r *http.Request) bool {
-	if r.Host != s.address {
+	if !slices.Contains(s.hosts, r.Host) {
 		return false
 	}
-	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+s.address {
-		return false
-	}
-	site := r.Header.Get("Sec-Fetch-Site")
-	// A link in a terminal or on another site opens the page, which needs the token.
-	return site == "" || site == "same-origin" || site == "none" || r.Method == http.MethodGet && r.URL.Path == "/"
-}
-
-func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
-
-// login exchanges the token for the cookie, and removes it from the address bar.
-func (s *Server) login(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	valid := s.token != "" && equal(r.URL.Query().Get("token"), s.token)
-	if valid {
-		s.token = ""
-	}
-	s.mu.Unlock()
-	if !valid {
-		// A browser that has used it may open the link again.
-		if c, err := r.Cookie(s.cookie()); err != nil || !equal(c.Value, s.session) {
-			http.Error(w, "the link has been used: start espalier ui again for a new one", http.StatusUnauthorized)
-			return
+	if origin := r.Header.Get("Origin"); origin != "" {
+		if host, ok := strings.CutPrefix(origin, "http://"); !ok || !slices.Contains(s.hosts, host) {
+			return false
 		}
 	}
-	// A strict cookie would be missing after the redirect if another site has the link.
-	http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: s.session, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	site := r.Header.Get("Sec-Fetch-Site")
+	// A link on another site may open the page, which can do nothing without the token.
+	return site == "" || site == "same-origin" || site == "none" || r.Method == http.MethodGet && r.URL.Path == "/"
 }
 
 // static serves a file of the page.
@@ -167,7 +150,7 @@ func (s *Server) static(w http.ResponseWriter, r *http.Request) {
 	if name == "index.html" {
 		text = setMeta(setMeta(text, "engine", "wasm", "native"), "semantics", "kep", s.semantics.String())
 	}
-	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	w.Header().Set("Content-Type", contentTypes[path.Ext(name)])
 	_, _ = w.Write(text) // the browser is gone
 }
 
@@ -177,7 +160,7 @@ func setMeta(text []byte, name, old, new string) []byte {
 	return bytes.Replace(text, []byte(meta+old+`"`), []byte(meta+new+`"`), 1)
 }
 
-// answer answers a question.
+// answer answers a request of the page.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) {
 	if r.Method != http.MethodPost {
 		http.Error(w, "use POST", http.StatusMethodNotAllowed)

@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -26,11 +27,10 @@ func start(t *testing.T, files *ui.Files) string {
 	return handler.URL()
 }
 
-// browser is a client with cookies that follows no redirects.
+// browser is a client with a token.
 type browser struct {
-	t       *testing.T
-	base    string
-	cookies []*http.Cookie
+	t           *testing.T
+	base, token string
 }
 
 func (b *browser) send(method, path, body string, change func(*http.Request)) (*http.Response, string) {
@@ -39,8 +39,8 @@ func (b *browser) send(method, path, body string, change func(*http.Request)) (*
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	for _, c := range b.cookies {
-		r.AddCookie(c)
+	if b.token != "" {
+		r.Header.Set("Espalier-Token", b.token)
 	}
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/json")
@@ -57,43 +57,40 @@ func (b *browser) send(method, path, body string, change func(*http.Request)) (*
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.cookies = append(b.cookies, response.Cookies()...)
+	if len(response.Cookies()) > 0 {
+		b.t.Error("sets a cookie, which the servers on all other ports get, too")
+	}
 	return response, string(text)
 }
 
-// logIn opens the link.
+// logIn returns a browser with the token of a link.
 func logIn(t *testing.T, link string) *browser {
 	t.Helper()
-	base, query, _ := strings.Cut(link, "/?")
-	b := &browser{t: t, base: base}
-	if r, text := b.send("GET", "/?"+query, "", nil); r.StatusCode != http.StatusSeeOther || len(b.cookies) != 1 {
-		t.Fatalf("%d %s", r.StatusCode, text)
+	base, token, ok := strings.Cut(link, "/#token=")
+	if !ok || len(token) < 32 {
+		t.Fatalf("the link has no token: %s", link)
 	}
-	if c := b.cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteLaxMode {
-		t.Errorf("%+v", c)
-	}
-	return b
+	return &browser{t: t, base: base, token: token}
 }
 
 func TestAccess(t *testing.T) {
-	link := start(t, nil)
-	base, query, _ := strings.Cut(link, "/?")
-	stranger := &browser{t: t, base: base}
-	for _, path := range []string{"/", "/page.js", "/api/workspace", "/?token=x", "/?token="} {
-		if r, _ := stranger.send("GET", path, "", nil); r.StatusCode != http.StatusUnauthorized {
-			t.Errorf("%s without the token: %d", path, r.StatusCode)
+	b := logIn(t, start(t, nil))
+	for _, token := range []string{"", "x", b.token + "x"} {
+		stranger := &browser{t: t, base: b.base, token: token}
+		for _, path := range []string{"/api/workspace", "/api/check?token=" + b.token, "/api/nothing"} {
+			if r, _ := stranger.send("POST", path, "{}", nil); r.StatusCode != http.StatusUnauthorized {
+				t.Errorf("%s with the token %q: %d", path, token, r.StatusCode)
+			}
+		}
+		if r, text := stranger.send("GET", "/", "", nil); r.StatusCode != 200 || strings.Contains(text, b.token) || !strings.Contains(text, `content="native"`) ||
+			!strings.Contains(text, `name="espalier-semantics" content="kubernetes"`) || !strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%d %s", r.StatusCode, text)
 		}
 	}
-	b := logIn(t, link)
-	if r, text := b.send("GET", "/", "", nil); r.StatusCode != 200 || !strings.Contains(text, `content="native"`) ||
-		!strings.Contains(text, `name="espalier-semantics" content="kubernetes"`) || !strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") {
-		t.Errorf("%d %s", r.StatusCode, text)
-	}
-	if r, _ := stranger.send("GET", "/?"+query, "", nil); r.StatusCode != http.StatusUnauthorized {
-		t.Errorf("the token works twice: %d", r.StatusCode)
-	}
-	if r, _ := b.send("GET", "/?"+query, "", nil); r.StatusCode != http.StatusSeeOther {
-		t.Errorf("the same browser cannot open the link again: %d", r.StatusCode)
+	for path, want := range map[string]string{"/": "text/html", "/page.js": "text/javascript", "/page.css": "text/css", "/icon.svg": "image/svg+xml"} {
+		if r, _ := b.send("GET", path, "", nil); r.StatusCode != 200 || !strings.HasPrefix(r.Header.Get("Content-Type"), want) {
+			t.Errorf("%s: %d %s", path, r.StatusCode, r.Header.Get("Content-Type"))
+		}
 	}
 	check := `{"objects": "a: 1"}`
 	if r, text := b.send("POST", "/api/check", check, nil); r.StatusCode != 200 || !strings.Contains(text, `"answer"`) {
@@ -111,7 +108,7 @@ func TestAccess(t *testing.T) {
 		"another site":        {"POST", "/api/check", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
 		"a script elsewhere":  {"GET", "/page.js", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
 		"a form":              {"POST", "/api/check", func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, 415},
-		"a question by GET":   {"GET", "/api/check", nil, 405},
+		"a request by GET":    {"GET", "/api/check", nil, 405},
 		"a file by POST":      {"POST", "/page.js", nil, 405},
 		"a file that is none": {"GET", "/../server.go", nil, 404},
 	} {
@@ -125,6 +122,20 @@ func TestAccess(t *testing.T) {
 	}
 	if r, _ := b.send("GET", "/api/workspace", "", nil); r.StatusCode != http.StatusNoContent {
 		t.Errorf("without a directory: %d", r.StatusCode)
+	}
+}
+
+// TestPort80 shows that the page works on port 80, which browsers leave out of the headers.
+func TestPort80(t *testing.T) {
+	handler := ui.New(protocol.New(protocol.Options{}), nil, schema.KEP, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80})
+	for host, want := range map[string]int{"127.0.0.1": 200, "127.0.0.1:80": 200, "127.0.0.1:8080": 403, "attacker.example": 403} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Host = host
+		r.Header.Set("Origin", "http://127.0.0.1")
+		w := httptest.NewRecorder()
+		if handler.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%s: %d, want %d", host, w.Code, want)
+		}
 	}
 }
 
