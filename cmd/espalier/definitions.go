@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"weak"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,8 +48,9 @@ type definition struct {
 	kept  *input.Item
 	place input.Place
 	read  weak.Pointer[input.Item]
-	// reading guards read.
+	// reading guards read, and unread is set if the CRD could not be read again.
 	reading sync.Mutex
+	unread  atomic.Bool
 	// semantics is the value of --semantics.
 	semantics schema.Semantics
 	// using guards the documents of items, which are not safe for concurrent use.
@@ -265,6 +267,8 @@ func (d *definition) load() (*input.Item, error) {
 	it, err := d.place.Read()
 	if err == nil {
 		d.read = weak.Make(it)
+	} else {
+		d.unread.Store(true)
 	}
 	return it, err
 }

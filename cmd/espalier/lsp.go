@@ -6,7 +6,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -112,6 +114,11 @@ func (a *app) lsp(c *cobra.Command, from *sourceFlags, listen string, verbose bo
 		}
 		return ended(c.Context(), lsp.ServeListener(c.Context(), l, o, session))
 	}
+	// A client that does not read anymore ends the session, and must not kill the process: programs that
+	// it has started would go on.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
 	in, ok := a.stdin.(io.ReadCloser)
 	if !ok {
 		in = io.NopCloser(a.stdin)

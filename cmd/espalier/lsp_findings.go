@@ -102,6 +102,8 @@ func (a *app) newChecks(ctx context.Context, w *workspace, given []flagValue) (*
 	}
 	o.crds = o.objects.With(o.crds.Paths...)
 	o.crds.Keep = input.Everything
+	// CRDs may be read again until they are indexed anew.
+	o.crds.Git = input.NewRepositories(ctx).WithBuffers(w.buffers)
 	if k.lintConfigs, err = k.linter.lintConfigs(k.linting); err != nil {
 		return nil, err
 	}
@@ -117,10 +119,18 @@ func (a *app) newChecks(ctx context.Context, w *workspace, given []flagValue) (*
 // renew forgets what was read of files that may have changed.
 func (k *checks) renew() {
 	for _, own := range []*app{k.validator, k.linter} {
+		_ = own.repositories.Close() // only its processes end
 		own.repositories = input.NewRepositories(k.ctx).WithBuffers(k.buffers)
 	}
-	for _, flags := range []*input.Flags{&k.validating.objects, &k.validating.crds, &k.linting.input} {
+	for _, flags := range []*input.Flags{&k.validating.objects, &k.linting.input} {
 		flags.Git = k.validator.repositories
+	}
+}
+
+// close ends the processes that read Git repositories.
+func (k *checks) close() {
+	if k != nil {
+		_ = errors.Join(k.validator.repositories.Close(), k.linter.repositories.Close(), k.validating.crds.Git.Close()) // nothing is lost
 	}
 }
 

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -34,6 +36,8 @@ type lspSession struct {
 	// folders are those that are open in the editor, and loose the directories of other open files.
 	folders []*workspace
 	loose   map[string]*workspace
+	// untitled is the workspace of documents that are no files, if no folder is open.
+	untitled *workspace
 	// last has the findings about each document that were published last.
 	last map[lsp.URI]*diagnosed
 	// lenses are the titles of code lenses.
@@ -41,8 +45,9 @@ type lspSession struct {
 	// told is the last error of a workspace that the client was told, by folder.
 	told map[string]string
 	// looked is when the files were last compared with those in the file system, for clients that do
-	// not watch files.
-	looked time.Time
+	// not watch files, and looking is set while they are.
+	looked  time.Time
+	looking bool
 }
 
 // diagnosed are the findings about a version of a document.
@@ -83,7 +88,9 @@ func (s *lspSession) Initialize(ctx context.Context, params *lsp.InitializeParam
 		Name: "espalier", Version: buildVersion().version,
 		CompletionTriggers: []string{":", " ", "-", ".", "\"", "/"},
 		CodeActionKinds:    []lsp.CodeActionKind{lsp.QuickFix},
-		Watch:              []string{"**/*.{yaml,yml,json}", "**/.espalier*"},
+		Watch:              []string{"**/*.{yaml,yml,json,tpl}", "**/.espalier*", "**/[Kk]ustomization"},
+		// A directory that is deleted or renamed has no other events.
+		WatchDeleted: []string{"**/*"},
 	}, nil
 }
 
@@ -93,7 +100,7 @@ func (s *lspSession) Initialized(ctx context.Context) {
 		if w.lock(ctx) != nil {
 			return
 		}
-		s.tell(w, w.refresh(ctx))
+		s.tell(w, cmp.Or(w.refresh(ctx), w.trouble()))
 		w.unlock()
 	}
 }
@@ -112,7 +119,15 @@ func (s *lspSession) addFolder(uri lsp.URI) {
 
 func (s *lspSession) newWorkspace(root string, recursive bool) *workspace {
 	w := newWorkspace(filepath.Clean(root), recursive, s.buffers, s.cluster, func(ctx context.Context, w *workspace) (*checks, error) {
-		return s.a.newChecks(ctx, w, s.flags)
+		if w.bare {
+			return s.a.newChecks(ctx, w, append(slices.Clip(s.flags), flagValue{"no-config", "true"}))
+		}
+		k, err := s.a.newChecks(ctx, w, s.flags)
+		if err != nil && ctx.Err() == nil {
+			// Completion and most checks need no configuration.
+			k, _ = s.a.newChecks(ctx, w, append(slices.Clip(s.flags), flagValue{"no-config", "true"}))
+		}
+		return k, err
 	})
 	w.charts = &workspaceCharts{start: s.background, changed: s.client.Diagnose,
 		log: func(message string) { s.client.LogMessage(lsp.MessageWarning, message) }}
@@ -127,20 +142,37 @@ func (s *lspSession) workspaces() []*workspace {
 	for _, w := range s.loose {
 		all = append(all, w)
 	}
+	if s.untitled != nil {
+		all = append(all, s.untitled)
+	}
 	return all
 }
 
-// of returns the workspace of a file: the closest folder that contains it, or its directory.
-func (s *lspSession) of(path string) *workspace {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var found *workspace
+// folderOf returns the closest folder that contains a file, or nil. The caller holds mu.
+func (s *lspSession) folderOf(path string) (found *workspace) {
 	for _, w := range s.folders {
 		if w.contains(path) && (found == nil || len(w.root) > len(found.root)) {
 			found = w
 		}
 	}
-	if found != nil {
+	return found
+}
+
+// of returns the workspace of an open file: the closest folder that contains it, or its directory. The
+// path of a document that is no file is empty: its workspace is the first folder, or has no files.
+func (s *lspSession) of(path string) *workspace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch found := s.folderOf(path); {
+	case path == "" && len(s.folders) > 0:
+		return s.folders[0]
+	case path == "":
+		if s.untitled == nil {
+			s.untitled = s.newWorkspace(os.TempDir(), false)
+			s.untitled.bare = true
+		}
+		return s.untitled
+	case found != nil:
 		return found
 	}
 	dir := filepath.Dir(path)
@@ -150,8 +182,36 @@ func (s *lspSession) of(path string) *workspace {
 	return s.loose[dir]
 }
 
+// forget drops the directories in which no file is open that is in no folder.
+func (s *lspSession) forget(docs *lsp.Documents) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.loose) == 0 {
+		return
+	}
+	used := map[string]bool{}
+	for _, text := range docs.All() {
+		if path, ok := text.URI().Path(); ok && s.folderOf(path) == nil {
+			used[filepath.Dir(path)] = true
+		}
+	}
+	for dir, w := range s.loose {
+		if !used[dir] {
+			s.drop(w)
+			delete(s.loose, dir)
+		}
+	}
+}
+
+// drop releases a workspace. The caller holds mu.
+func (s *lspSession) drop(w *workspace) {
+	delete(s.told, w.root)
+	s.background("closing "+w.root, w.close)
+}
+
 // Changed remembers what has changed.
-func (s *lspSession) Changed(_ *lsp.Documents, change lsp.Change) {
+func (s *lspSession) Changed(docs *lsp.Documents, change lsp.Change) {
+	defer s.forget(docs)
 	for _, text := range []*lsp.Text{change.Opened, change.Edited} {
 		if text == nil {
 			continue
@@ -180,14 +240,20 @@ func (s *lspSession) Changed(_ *lsp.Documents, change lsp.Change) {
 		}
 	}
 	for _, e := range change.Files {
-		if path, ok := e.URI.Path(); ok {
+		if path, ok := e.URI.Path(); ok && s.matters(path) {
 			s.changed(path)
 		}
 	}
 	for _, f := range change.RemovedFolders {
 		if path, ok := f.URI.Path(); ok {
 			s.mu.Lock()
-			s.folders = slices.DeleteFunc(s.folders, func(w *workspace) bool { return w.root == filepath.Clean(path) })
+			s.folders = slices.DeleteFunc(s.folders, func(w *workspace) bool {
+				removed := w.root == filepath.Clean(path)
+				if removed {
+					s.drop(w)
+				}
+				return removed
+			})
 			s.mu.Unlock()
 		}
 	}
@@ -199,39 +265,42 @@ func (s *lspSession) Changed(_ *lsp.Documents, change lsp.Change) {
 // changed marks a file as changed in all workspaces that may read it: configurations can name CRDs
 // anywhere.
 func (s *lspSession) changed(path string) {
-	s.of(path)
 	for _, w := range s.workspaces() {
 		w.changed(path)
 	}
 }
 
-// look marks the files that have changed in the file system, if the client does not tell.
-func (s *lspSession) look(ctx context.Context) error {
-	if s.client.Capabilities().Workspace.DidChangeWatchedFiles.DynamicRegistration {
-		return nil
-	}
+// matters reports whether a file or directory can be part of a workspace.
+func (s *lspSession) matters(path string) bool {
+	return isWorkspaceFile(path) || slices.ContainsFunc(s.workspaces(), func(w *workspace) bool { return w.hasBelow(path) })
+}
+
+// look searches for files that have changed in the file system, if the client does not tell. It does
+// so in the background: large folders take a while.
+func (s *lspSession) look() {
 	s.mu.Lock()
-	due := time.Since(s.looked) >= lookInterval
-	if due {
-		s.looked = time.Now()
+	defer s.mu.Unlock()
+	if s.client.Capabilities().Workspace.DidChangeWatchedFiles.DynamicRegistration || s.looking || time.Since(s.looked) < lookInterval {
+		return
 	}
-	s.mu.Unlock()
-	if !due {
-		return nil
-	}
-	for _, w := range s.workspaces() {
-		if err := w.look(ctx); err != nil {
-			return err
+	s.looking = true
+	s.background("looking for changed files", func(ctx context.Context) {
+		found := false
+		for _, w := range s.workspaces() {
+			found = w.look(ctx) || found
 		}
-	}
-	return nil
+		s.mu.Lock()
+		s.looking, s.looked = false, time.Now()
+		s.mu.Unlock()
+		if found {
+			s.client.Diagnose()
+		}
+	})
 }
 
 // Diagnose publishes what validate and lint find in the open documents.
 func (s *lspSession) Diagnose(ctx context.Context, docs *lsp.Documents, publish func(lsp.URI, []lsp.Diagnostic)) error {
-	if err := s.look(ctx); err != nil {
-		return err
-	}
+	s.look()
 	byWorkspace := map[*workspace]map[string]*lsp.Text{}
 	for _, text := range docs.All() {
 		path, ok := text.URI().Path()
@@ -252,10 +321,13 @@ func (s *lspSession) Diagnose(ctx context.Context, docs *lsp.Documents, publish 
 		}
 		slices.Sort(paths)
 		found, err := w.findings(ctx, paths)
+		if err == nil && w.hasUnread() { // they have changed meanwhile
+			found, err = w.findings(ctx, paths)
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.tell(w, err)
+		s.tell(w, cmp.Or(err, w.trouble()))
 		if err != nil {
 			failed = errors.Join(failed, err)
 			continue
@@ -291,7 +363,11 @@ func (s *lspSession) tell(w *workspace, err error) {
 	if bad := (*config.Error)(nil); errors.As(err, &bad) {
 		message = bad.Error()
 	}
-	s.client.ShowMessage(lsp.MessageError, fmt.Sprintf("espalier cannot check %s: %s", w.root, message))
+	what := "espalier cannot check " + w.root
+	if w.trouble() != nil {
+		what = "the configuration of " + w.root + " is not used"
+	}
+	s.client.ShowMessage(lsp.MessageError, fmt.Sprintf("%s: %s", what, message))
 }
 
 // Close waits for what runs in the background, whose context has ended.
@@ -304,6 +380,11 @@ func (s *lspSession) Close() {
 	select {
 	case <-done:
 	case <-time.After(closeTime): // a program that gets credentials may hang
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, w := range s.workspaces() {
+		w.close(ctx)
 	}
 }
 

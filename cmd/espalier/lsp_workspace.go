@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"espalier.dev/analysis/lint"
+	"espalier.dev/cmd/espalier/internal/helm"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/schema"
 )
@@ -18,6 +19,11 @@ import (
 // in the files what validate and lint find in the folder. A file that is open counts as it is in the
 // editor.
 //
+// Its memory grows with the number of objects, not with the size of files: of an object it keeps the
+// identity and the position. Texts are those of open documents; a CRD is compiled when an object needs
+// it, and read again from its file. Results are kept for open documents only, rendered charts for open
+// templates, up to maxRenderedBytes each.
+//
 // A workspace starts no goroutine that outlives a call. Its methods are safe for concurrent use: one
 // runs at a time, and others wait until it ends or its context does.
 type workspace struct {
@@ -25,7 +31,9 @@ type workspace struct {
 	// recursive is false if only the files of the folder itself belong to the workspace.
 	recursive bool
 	buffers   *input.Buffers
-	// newChecks reads the configuration.
+	// bare is set if no files belong to the workspace.
+	bare bool
+	// newChecks reads the configuration. If that fails, it may return those without it, and the error.
 	newChecks func(ctx context.Context, w *workspace) (*checks, error)
 
 	// running is held by the method that runs.
@@ -39,10 +47,16 @@ type workspace struct {
 	stale map[string]bool
 	reset bool
 	seen  map[string]fileState
+	// excluded reports whether a file or directory is excluded. It is nil before the first scan.
+	excluded func(path string, isDir bool) bool
+	// invalid is why the configuration is not in use, or nil.
+	invalid error
 
 	// checks has the configuration. It is nil before the first scan.
 	checks *checks
 	files  map[string]*workspaceFile
+	// links has the files that are links.
+	links fileLinks
 	// results are those of the last diagnosis, for files that are open.
 	results map[string]*fileResults
 	// policies are the findings about policies. They are nil before they are needed.
@@ -61,6 +75,8 @@ type workspace struct {
 	// are not in the workspace when they were read.
 	indexed []*workspaceDefinition
 	given   givenFiles
+	// settings are the configuration and the baselines.
+	settings settingFiles
 	// cluster has the CRDs of a cluster, and served are those in definitions. Both may be nil.
 	cluster *lspCluster
 	served  *servedCRDs
@@ -115,6 +131,9 @@ func newWorkspace(root string, recursive bool, buffers *input.Buffers, cluster *
 
 // contains reports whether a file is one of the workspace, as far as its path tells.
 func (w *workspace) contains(path string) bool {
+	if w.bare {
+		return false
+	}
 	if !w.recursive {
 		return filepath.Dir(path) == w.root
 	}
@@ -126,6 +145,9 @@ func (w *workspace) contains(path string) bool {
 func (w *workspace) changed(path string) {
 	w.marks.Lock()
 	w.stale[path] = true
+	if filepath.Base(path) == helm.ChartFile {
+		w.stale[filepath.Join(filepath.Dir(path), "templates")] = true // they may be templates now, or not anymore
+	}
 	w.marks.Unlock()
 	w.charts.touch(path)
 }
@@ -168,18 +190,20 @@ func (w *workspace) refresh(ctx context.Context) (err error) {
 			reset = true
 		}
 	}
-	if reset = reset || len(stale) > maxRescan; reset {
-		if w.checks, err = w.newChecks(ctx, w); err != nil {
+	if reset = reset || w.settings.changed(w) || len(stale) > maxRescan; reset {
+		if err := w.configure(ctx); err != nil {
 			return err
 		}
 		w.charts.touch(w.root) // with other values, for example
 		w.known, w.files, w.order, w.definitions = map[definitionPlace]*workspaceDefinition{}, map[string]*workspaceFile{}, nil, nil
+		w.links = fileLinks{}
 		if err := w.scan(ctx, nil); err != nil {
 			return err
 		}
 		return w.index(ctx)
 	}
-	changed = w.given.changed(w)
+	changed = w.unreadable(stale)
+	changed = w.given.changed(w) || changed
 	changed = w.useRendered() || changed || w.served != w.cluster.crds()
 	if len(stale) == 0 && !changed {
 		return nil
@@ -197,6 +221,68 @@ func (w *workspace) refresh(ctx context.Context) (err error) {
 		return w.index(ctx)
 	}
 	return nil
+}
+
+// configure reads the configuration. If it is wrong, the last one that was not is used, or none.
+func (w *workspace) configure(ctx context.Context) error {
+	k, err := w.newChecks(ctx, w)
+	if k == nil {
+		return err
+	}
+	if err != nil && w.checks != nil {
+		k.close()
+		k = w.checks
+	} else {
+		w.checks.close()
+		w.checks = k
+	}
+	excluded, bad := k.validating.objects.Exclusions(w.root)
+	if bad != nil {
+		return bad
+	}
+	w.marks.Lock()
+	w.invalid, w.excluded = err, excluded
+	w.marks.Unlock()
+	w.settings.read(w)
+	return nil
+}
+
+// trouble returns why the configuration is not in use, or nil.
+func (w *workspace) trouble() error {
+	w.marks.Lock()
+	defer w.marks.Unlock()
+	return w.invalid
+}
+
+// close ends what the workspace has started. It waits for methods that run, which have a context that
+// has ended.
+func (w *workspace) close(ctx context.Context) {
+	if w.lock(ctx) == nil {
+		defer w.unlock()
+		w.checks.close()
+		w.marks.Lock()
+		defer w.marks.Unlock()
+		w.reset = true // a request that still has it reads it again
+	}
+}
+
+// hasUnread reports whether a CRD that requests see could not be read again.
+func (w *workspace) hasUnread() bool {
+	view := w.viewed.Load()
+	return view != nil && slices.ContainsFunc(view.files, func(f *workspaceFile) bool {
+		return slices.ContainsFunc(f.objects, func(o workspaceObject) bool { return o.crd != nil && o.crd.unread.Load() })
+	})
+}
+
+// unreadable marks the files of CRDs that could not be read again: they have changed, although nobody
+// has said so. It reports whether those of --crd are among them.
+func (w *workspace) unreadable(stale map[string]bool) (given bool) {
+	for _, d := range w.indexed {
+		if d.unread.Load() {
+			stale[d.file] = true
+		}
+	}
+	return w.definitions != nil && slices.ContainsFunc(w.definitions.All(), func(d *definition) bool { return d.unread.Load() })
 }
 
 // maxRescan is the number of changed files above which everything is read again.
@@ -231,6 +317,7 @@ func absolute(path string) string {
 
 // rescan reads files, and the files of directories, again.
 func (w *workspace) rescan(ctx context.Context, stale map[string]bool) error {
+	hidden := w.links.mark(stale, w.isOpen)
 	// above has the directories that lead to them.
 	above := map[string]bool{}
 	for path := range stale {
@@ -255,17 +342,26 @@ func (w *workspace) rescan(ctx context.Context, stale map[string]bool) error {
 			delete(w.files, file)
 		}
 	}
-	return w.scan(ctx, func(path string) bool { return !above[path] && !isStale(path) })
+	for path := range w.results {
+		if isStale(filepath.Dir(path)) {
+			delete(w.results, path) // what it is depends on more than its text
+		}
+	}
+	return w.scan(ctx, func(path string) bool { return hidden[path] || !above[path] && !isStale(path) })
 }
 
 // scan reads the files of the workspace, except unchanged ones.
 func (w *workspace) scan(ctx context.Context, unchanged func(path string) bool) error {
+	if w.bare {
+		return nil
+	}
 	flags := w.checks.validating.objects
 	flags.Skipped, flags.Unchanged = nil, unchanged
 	type found struct {
 		file    string
 		objects []workspaceObject
 	}
+	links := newLinkFinder(w.root)
 	work := func(d *input.Document) found {
 		items, _ := d.Items() // its problem is reported when the file is checked
 		return found{d.File, w.summarize(items)}
@@ -276,6 +372,9 @@ func (w *workspace) scan(ctx context.Context, unchanged func(path string) bool) 
 			w.versions++
 			file = &workspaceFile{path: f.file, version: w.versions}
 			w.files[f.file] = file
+			if target := links.target(f.file); target != f.file {
+				w.links[f.file] = target
+			}
 		}
 		for i := range f.objects {
 			if o := &f.objects[i]; o.crd != nil {
@@ -288,6 +387,7 @@ func (w *workspace) scan(ctx context.Context, unchanged func(path string) bool) 
 	if err != nil {
 		return err
 	}
+	w.dropLinked()
 	w.order = w.order[:0]
 	for file := range w.files {
 		w.order = append(w.order, file)
@@ -327,7 +427,7 @@ func newWorkspaceDefinition(it *input.Item, sem schema.Semantics) *workspaceDefi
 // remember returns the CRD that was read before, if it has not changed.
 func (w *workspace) remember(d *workspaceDefinition, at objectPlace) *workspaceDefinition {
 	place := definitionPlace{file: at.file, line: at.line, base: at.base, sum: d.sum, offset: d.offset()}
-	if known := w.known[place]; known != nil && known.semantics == d.semantics {
+	if known := w.known[place]; known != nil && !known.unread.Load() && known.semantics == d.semantics {
 		d = known
 	}
 	d.round = w.generation

@@ -316,6 +316,23 @@ func (r *reader) excluded(in tree, path, below string, isDir bool) bool {
 		r.flags.Skip != nil && r.flags.Skip(in.local(path), isDir)
 }
 
+// Exclusions returns a function that reports whether a file or directory below root, a directory in
+// Paths, is excluded.
+func (f Flags) Exclusions(root string) (func(path string, isDir bool) bool, error) {
+	exclude, err := parseExclusions(f.Exclude)
+	if err != nil {
+		return nil, err
+	}
+	return func(path string, isDir bool) bool {
+		below, err := filepath.Rel(root, path)
+		if err != nil || below == "." {
+			return false
+		}
+		below = filepath.ToSlash(below)
+		return slices.ContainsFunc(exclude, func(g glob.File) bool { return g.Match(below, isDir) }) || f.Skip != nil && f.Skip(path, isDir)
+	}, nil
+}
+
 // unchanged reports whether a file or directory need not be read.
 func (r *reader) unchanged(in tree, path string) bool {
 	return r.flags.Unchanged != nil && r.flags.Unchanged(in.local(path))

@@ -23,8 +23,8 @@ type Client struct {
 	// Set by initialize, before the session gets the first call.
 	params   InitializeParams
 	encoding Encoding
-	// watch are the patterns of files to watch.
-	watch []string
+	// watch are the patterns of files to watch, and watchDeleted of those whose deletion matters.
+	watch, watchDeleted []string
 
 	rediagnose func()
 	tokens     atomic.Int64

@@ -225,7 +225,10 @@ func (s *server) initialized() {
 	if len(s.client.watch) > 0 && s.client.Capabilities().Workspace.DidChangeWatchedFiles.DynamicRegistration {
 		var o WatchedFilesOptions
 		for _, pattern := range s.client.watch {
-			o.Watchers = append(o.Watchers, FileSystemWatcher{pattern})
+			o.Watchers = append(o.Watchers, FileSystemWatcher{GlobPattern: pattern})
+		}
+		for _, pattern := range s.client.watchDeleted {
+			o.Watchers = append(o.Watchers, FileSystemWatcher{GlobPattern: pattern, Kind: WatchDelete})
 		}
 		err := s.client.RegisterCapability(s.ctx, Registration{
 			ID: "espalier-files", Method: "workspace/didChangeWatchedFiles", RegisterOptions: o,

@@ -379,7 +379,15 @@ type WatchedFilesOptions struct {
 // FileSystemWatcher names files to watch. GlobPattern is relative to the workspace folders.
 type FileSystemWatcher struct {
 	GlobPattern string `json:"globPattern"`
+	// Kind is the sum of the kinds of events, and all of them if it is 0.
+	Kind WatchKind `json:"kind,omitempty"`
 }
+
+// WatchKind is a kind of events.
+type WatchKind int
+
+// WatchDelete selects deleted files and directories.
+const WatchDelete WatchKind = 4
 
 // ConfigurationParams are the parameters of workspace/configuration.
 type ConfigurationParams struct {

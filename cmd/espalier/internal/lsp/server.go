@@ -170,6 +170,8 @@ func Serve(ctx context.Context, rwc io.ReadWriteCloser, options Options, newSess
 	case <-s.ctx.Done():
 	case <-s.conn.DisconnectNotify():
 		s.stop(s.disconnected())
+	case <-s.stream.written: // the client does not read anymore, and the reader may not notice
+		s.stop(s.disconnected())
 	}
 	s.mu.Lock()
 	s.ending = true
@@ -435,7 +437,7 @@ func (s *server) initialize(id jsonrpc2.ID, params json.RawMessage) {
 		if features == nil {
 			features = &Features{}
 		}
-		s.client.watch = slices.Clone(features.Watch)
+		s.client.watch, s.client.watchDeleted = slices.Clone(features.Watch), slices.Clone(features.WatchDeleted)
 		return &InitializeResult{
 			Capabilities: s.capabilities(features),
 			ServerInfo:   &ServerInfo{Name: features.Name, Version: features.Version},

@@ -83,6 +83,8 @@ type Features struct {
 	// Watch lists glob patterns of files whose changes the session wants to know about. Clients
 	// that cannot register watchers tell about what they watch by themselves.
 	Watch []string
+	// WatchDeleted lists those whose deletion is enough to know. They may match directories.
+	WatchDeleted []string
 }
 
 // Change describes what has changed in the client.
