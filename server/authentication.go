@@ -28,6 +28,10 @@ func healthPaths() []string { return []string{"/healthz", "/livez", "/readyz"} }
 // newAuthentication configures how the generic server identifies users. stored reads the objects
 // that tokens are bound to, and label writes the use of some of them.
 func newAuthentication(o *Options, c *genericapiserver.Config, stored tokens.Objects, label tokens.Label) (*authentication.Authentication, error) {
+	labelling := label
+	if o.past() > 0 {
+		labelling = nil // the server only reads
+	}
 	users := c.SecureServing.ClientCA
 	a, err := authentication.New(authentication.Config{
 		Flags:        o.Authentication,
@@ -37,7 +41,7 @@ func newAuthentication(o *Options, c *genericapiserver.Config, stored tokens.Obj
 		HealthPaths:  healthPaths(),
 		KeyDir:       filepath.Join(o.DataDir, "pki", "service-accounts"),
 		Objects:      stored,
-		Label:        label,
+		Label:        labelling,
 		ServerID:     c.APIServerID,
 
 		UnsafeNoFsync: o.Ephemeral,

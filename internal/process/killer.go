@@ -59,6 +59,9 @@ func (k *Killer) wait(ctx context.Context) bool {
 
 // restart kills the program, starts it, and waits until it is ready.
 func (k *Killer) restart(ctx context.Context) error {
+	if err := k.Process().Check(); err != nil {
+		return err // it has ended by itself
+	}
 	k.Process().Kill()
 	p, err := k.Start()
 	if err == nil {

@@ -5,12 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"strconv"
+	"sync"
 	"sync/atomic"
+	"weak"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/utils/lru"
 
@@ -21,10 +24,10 @@ import (
 // maxNoops is the number of applied configurations that are remembered, of about 300 bytes each.
 const maxNoops = 1 << 14
 
-// noops remembers applied configurations that have changed nothing, with the revision of the object.
+// noops remembers applied configurations that have changed nothing, with the entry of the object in the store.
 // Controllers apply the same ones again and again: as long as the object and its CRD are the same, so is the result.
-// It is safe for concurrent use.
-type noops struct{ known *lru.Cache }
+// An entry is another one after a restore of etcd, also with the same revision. It is safe for concurrent use.
+type noops struct{ known *lru.Cache } // noopKey → weak.Pointer[store.Entry]
 
 func newNoops() *noops { return &noops{lru.New(maxNoops)} }
 
@@ -55,67 +58,95 @@ func (w *write) noopKey() (noopKey, bool) {
 	return k, true
 }
 
+// entry returns the entry of the object, or nil. It does not ask etcd.
+func (w *write) entry() *store.Entry {
+	return w.reader.store.Get(w.reader.key(w.info.Namespace, w.name))
+}
+
 // repeated returns the result of an apply that is known to change nothing, after the checks that depend on more than the
 // object. It returns nil if the apply must be done.
 func (w *write) repeated(ctx context.Context, key noopKey) (runtime.Object, error) {
-	noops := w.serving.handler.noops
-	revision, ok := noops.known.Get(key)
+	known := w.serving.handler.noops.known
+	remembered, ok := known.Get(key)
 	if !ok || !w.plain || recorded(ctx, auditinternal.LevelRequestResponse) || w.reader.store.Ages() {
 		return nil, nil
 	}
-	if w.reader.sync(ctx) != nil {
-		return nil, nil // the write has the same error, or asks etcd
-	}
-	e := w.reader.store.Get(w.reader.key(w.info.Namespace, w.name))
-	if e == nil || e.Revision != revision || e.Stale {
+	e := w.entry()
+	if e == nil || e != remembered.(weak.Pointer[store.Entry]).Value() || e.Stale {
+		known.Remove(key)
 		return nil, nil
+	}
+	if w.reader.sync(ctx) != nil || w.entry() != e {
+		return nil, nil // the write has the same error, or another object
 	}
 	v, err := w.reader.of(e)
-	if err != nil || v.size(e.Revision) >= gzipBytes {
+	if err != nil {
 		return nil, nil
 	}
-	allowed, err := w.admitRepeated(ctx, e)
-	if !allowed {
-		noops.known.Remove(key) // a plugin wants to see the object
+	(&applyBody{body: w.body}).record(w.req.Context())
+	seen, err := w.admitRepeated(ctx, e)
+	if seen {
+		known.Remove(key)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	(&applyBody{body: w.body}).record(w.req.Context())
 	w.stored = &storedTree{view: v}
 	return &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"resourceVersion": strconv.FormatInt(e.Revision, 10)}}}, nil
 }
 
-// admitRepeated runs the admission plugins for an object that does not change. It reports false if one of them
-// asks for the object: then the apply is done as a whole.
-func (w *write) admitRepeated(ctx context.Context, e *store.Entry) (bool, error) {
+// admitRepeated runs the admission plugins for an object that does not change. It reports true if one of them
+// asks for the object: then the apply is done as a whole, so this run must not have an effect. It ends when
+// a plugin asks, before the plugin can call a webhook.
+func (w *write) admitRepeated(ctx context.Context, e *store.Entry) (seen bool, err error) {
 	plugins := w.serving.handler.config.Admission()
 	if !plugins.Handles(admission.Update) {
-		return true, nil
+		return false, nil
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	warnings := &heldWarnings{}
+	ctx = warning.WithWarningRecorder(ctx, warnings)
 	object := func() runtime.Object {
+		stop()
 		obj, err := w.kind.DecodeStored(e.Value)
 		if err != nil {
-			return w.kind.New() // what a plugin makes of it does not matter
+			return w.kind.New()
 		}
 		return obj
 	}
-	audited := admission.WithAudit(plugins)
 	a := w.attributes(ctx, w.name, object, object)
-	if m, ok := audited.(admission.MutationInterface); ok {
-		if err := m.Admit(ctx, a, w.scope); err != nil || a.wasSeen() {
-			return !a.wasSeen(), err
-		}
+	if m, ok := plugins.(admission.MutationInterface); ok {
+		err = m.Admit(ctx, a, w.scope)
 	}
-	if v, ok := audited.(admission.ValidationInterface); ok {
-		a = w.attributes(ctx, w.name, object, object)
-		if err := v.Validate(ctx, a, w.scope); err != nil || a.wasSeen() {
-			return !a.wasSeen(), err
-		}
+	if v, ok := plugins.(admission.ValidationInterface); ok && err == nil && !a.wasSeen() {
+		err = v.Validate(ctx, a, w.scope)
 	}
-	return true, nil
+	if a.wasSeen() {
+		return true, nil
+	}
+	if ac := audit.AuditContextFrom(w.req.Context()); ac.Enabled() {
+		audit.AddAuditAnnotationsMap(w.req.Context(), a.GetAnnotations(ac.GetEventLevel()))
+	}
+	for _, text := range warnings.texts {
+		warning.AddWarning(w.req.Context(), text.agent, text.text)
+	}
+	return false, err
+}
+
+// heldWarnings are warnings that may be sent later. Plugins may add them concurrently.
+type heldWarnings struct {
+	mu    sync.Mutex
+	texts []struct{ agent, text string }
+}
+
+// AddWarning implements warning.Recorder.
+func (h *heldWarnings) AddWarning(agent, text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.texts = append(h.texts, struct{ agent, text string }{agent, text})
 }
 
 // observer learns what an apply does besides its result. It is a warning.Recorder.
@@ -146,12 +177,14 @@ func (o *observer) admitted(a *attributes) {
 }
 
 // remember remembers an apply to an object with a resourceVersion, if it has changed nothing and has no other effect.
+// Large objects are compressed for many clients, which repeated does not do.
 func (w *write) remember(key noopKey, resourceVersion string, result runtime.Object) {
 	u, ok := result.(*unstructured.Unstructured)
-	if !ok || w.created || w.observer.noticed.Load() || resourceVersion == "" || u.GetResourceVersion() != resourceVersion {
+	if !ok || w.stored == nil || w.created || w.observer.noticed.Load() || resourceVersion == "" || u.GetResourceVersion() != resourceVersion {
 		return
 	}
-	if revision, err := strconv.ParseInt(resourceVersion, 10, 64); err == nil {
-		w.serving.handler.noops.known.Add(key, revision)
+	e := w.entry()
+	if e != nil && strconv.FormatInt(e.Revision, 10) == resourceVersion && len(e.Value) < gzipBytes/2 {
+		w.serving.handler.noops.known.Add(key, weak.Make(e))
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"espalier.dev/server/plugins"
 )
 
-// hidden are attributes whose objects nobody may ask for.
+// hidden are attributes that fail the test when a plugin asks for an object.
 type hidden struct {
 	admission.Attributes
 	t *testing.T

@@ -39,12 +39,13 @@ const maxVerified = 4096
 // checks are made for each request: the time, the audience, and the objects that the token is
 // bound to.
 type Authenticator struct {
-	keys      *Keys
-	issuers   []string
-	audiences authenticator.Audiences
-	objects   Objects
-	label     Label
-	now       func() time.Time
+	keys *Keys
+	// issuers are all that are known, and ownIssuers those of tokens that are not in Secrets.
+	issuers, ownIssuers []string
+	audiences           authenticator.Audiences
+	objects             Objects
+	label               Label
+	now                 func() time.Time
 
 	mu       sync.RWMutex
 	verified map[[sha256.Size]byte]*claims
@@ -66,9 +67,9 @@ type Label func(ctx context.Context, secret *corev1.Secret, labels map[string]st
 
 // NewAuthenticator returns an authenticator of tokens of any of the issuers, and of those in Secrets. Tokens must be for
 // one of the audiences, unless a request is for others. The day of the last use of a token in a
-// Secret is written with label.
+// Secret is written with label, unless it is nil.
 func NewAuthenticator(keys *Keys, issuers []string, audiences authenticator.Audiences, objects Objects, label Label) *Authenticator {
-	return &Authenticator{keys: keys, issuers: append(slices.Clone(issuers), LegacyIssuer), audiences: audiences, objects: objects, label: label,
+	return &Authenticator{keys: keys, issuers: append(slices.Clone(issuers), LegacyIssuer), ownIssuers: issuers, audiences: audiences, objects: objects, label: label,
 		now: time.Now, verified: map[[sha256.Size]byte]*claims{}, tried: map[types.UID]time.Time{}}
 }
 
@@ -79,7 +80,7 @@ func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*a
 	if err != nil || c == nil {
 		return nil, false, err
 	}
-	if c.isLegacy() {
+	if a.isLegacy(c) {
 		r, err := a.authenticateLegacy(ctx, token, c)
 		return r, err == nil, err
 	}
@@ -186,18 +187,16 @@ func (a *Authenticator) verify(token string) (*claims, error) {
 		if !slices.Contains(a.issuers, c.public.Issuer) {
 			return nil, fmt.Errorf("token issuer %q is invalid", c.public.Issuer)
 		}
-		c.user = c.userInfo()
+		if c.user = c.userInfo(); a.isLegacy(c) {
+			c.user = c.legacy.userInfo()
+		}
 		return c, nil
 	}
 	return nil, errors.Join(errs...)
 }
 
-// userInfo returns the user of a token.
+// userInfo returns the user of a token that is not in a Secret.
 func (c *claims) userInfo() user.Info {
-	if c.isLegacy() {
-		info := serviceaccount.ServiceAccountInfo{Namespace: c.legacy.Namespace, Name: c.legacy.Account, UID: c.legacy.AccountUID}
-		return info.UserInfo()
-	}
 	k := c.private.Kubernetes
 	info := serviceaccount.ServiceAccountInfo{
 		Namespace: k.Namespace, Name: k.ServiceAccount.Name, UID: k.ServiceAccount.UID,

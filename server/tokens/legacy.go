@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/klog/v2"
 )
@@ -37,9 +38,17 @@ type legacyClaims struct {
 	Namespace  string `json:"kubernetes.io/serviceaccount/namespace"`
 }
 
-// isLegacy reports whether claims are those of a token in a Secret. The issuer of other tokens may have the same name.
-func (c *claims) isLegacy() bool {
-	return c.public.Issuer == LegacyIssuer && c.private.Kubernetes.ServiceAccount.Name == ""
+// isLegacy reports whether claims are those of a token in a Secret. The issuer of other tokens may have the same name,
+// if it is one of the server's.
+func (a *Authenticator) isLegacy(c *claims) bool {
+	own := slices.Contains(a.ownIssuers, LegacyIssuer) && c.private.Kubernetes.ServiceAccount.Name != ""
+	return c.public.Issuer == LegacyIssuer && !own
+}
+
+// userInfo returns the user of a token in a Secret.
+func (l *legacyClaims) userInfo() user.Info {
+	info := serviceaccount.ServiceAccountInfo{Namespace: l.Namespace, Name: l.Account, UID: l.AccountUID}
+	return info.UserInfo()
 }
 
 // authenticateLegacy returns the service account of a token in a Secret.
@@ -123,6 +132,9 @@ const trackInterval = 10 * time.Second
 // trackUse labels a Secret with the day, unless it has the label, or that of tomorrow: the clock of another server may be ahead.
 // kube-controller-manager deletes Secrets that are not used for a long time.
 func (a *Authenticator) trackUse(ctx context.Context, secret *corev1.Secret) {
+	if a.label == nil {
+		return
+	}
 	now := a.now().UTC()
 	today, tomorrow := now.Format(time.DateOnly), now.AddDate(0, 0, 1).Format(time.DateOnly)
 	if used := secret.Labels[LastUsedLabel]; used == today || used == tomorrow || !a.tries(secret.UID, now) {

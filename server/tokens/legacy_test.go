@@ -158,4 +158,9 @@ func TestLegacyForged(t *testing.T) {
 	if _, ok, err := a.AuthenticateToken(t.Context(), token); !ok || err != nil {
 		t.Error(err)
 	}
+	// Only then: another issuer revokes its tokens.
+	a = NewAuthenticator(keys, []string{issuerURL}, authenticator.Audiences{"api"}, all, nil)
+	if r, ok, err := a.AuthenticateToken(t.Context(), token); ok || err == nil || err.Error() != "namespace claim is missing" {
+		t.Errorf("%+v, %v", r, err)
+	}
 }
