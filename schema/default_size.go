@@ -23,7 +23,7 @@ const maxDefaultValues = 1 << 16
 
 // boundDefaults rejects defaults that are too large.
 func (c *compiler) boundDefaults() error {
-	s := defaultSizes{p: c.p, known: map[int32]int{}}
+	s := defaultSizes{p: c.p, limit: maxDefaultValues, known: map[int32]int{}}
 	for i := range c.p.nodes {
 		if c.p.nodes[i].flags&hasDefault != 0 && s.of(int32(i)) > maxDefaultValues {
 			return &DefaultError{c.p.ref(int32(i)).Path(),
@@ -33,9 +33,19 @@ func (c *compiler) boundDefaults() error {
 	return nil
 }
 
+// DefaultedValues returns the number of values that an object has after [Program.Default], or limit+1 if
+// there are more than limit. It does not change the object. Each item of a list gets the defaults of its
+// schema, so a small object and a small schema can become very large: those who accept both from a client
+// need a limit.
+func (p *Program) DefaultedValues(obj Object, limit int) int {
+	s := defaultSizes{p: p, limit: limit, known: map[int32]int{}}
+	return s.value(root, obj)
+}
+
 // defaultSizes counts the values of defaults, and stops soon after the limit.
 type defaultSizes struct {
 	p     *Program
+	limit int
 	known map[int32]int
 }
 
@@ -54,7 +64,7 @@ func (s *defaultSizes) value(id int32, v any) int {
 	n := &s.p.nodes[max(id, nowhere)]
 	size := 1
 	part := func(child int32, v any) {
-		if size > maxDefaultValues {
+		if size > s.limit {
 			return
 		}
 		if v == nil && child > nowhere && s.p.nodes[child].flags&(nullable|hasDefault) == hasDefault {
@@ -80,5 +90,5 @@ func (s *defaultSizes) value(id int32, v any) int {
 			part(n.items, x)
 		}
 	}
-	return min(size, maxDefaultValues+1)
+	return min(size, s.limit+1)
 }

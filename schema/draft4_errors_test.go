@@ -132,3 +132,36 @@ func TestDefaultError(t *testing.T) {
 		t.Error("with defaults, above the limit: no error")
 	}
 }
+
+// TestDefaultedValues compares the number of values that is computed with that after Default.
+func TestDefaultedValues(t *testing.T) {
+	p, err := Compile(mustStructural(t, `{"type":"object","properties":{
+		"a":{"type":"array","items":{"type":"object","properties":{"x":{"type":"array","items":{"type":"integer"},"default":[1,2,3]}}}},
+		"m":{"type":"object","additionalProperties":{"type":"object","default":{"y":1},"properties":{"y":{"type":"integer"},"z":{"type":"integer","default":2}}}},
+		"s":{"type":"string","default":"s"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var count func(v any) int
+	count = func(v any) int {
+		n := 1
+		switch v := v.(type) {
+		case map[string]any:
+			for _, x := range v {
+				n += count(x)
+			}
+		case []any:
+			for _, x := range v {
+				n += count(x)
+			}
+		}
+		return n
+	}
+	obj := Object{"a": []any{map[string]any{}, map[string]any{"x": []any{}}, map[string]any{}}, "m": map[string]any{"k": nil, "l": map[string]any{"u": 1}}}
+	got, low := p.DefaultedValues(obj, 1000), p.DefaultedValues(obj, 5)
+	before := count(obj)
+	p.Default(obj)
+	if want := count(obj); got != want || want <= before || low != 6 {
+		t.Errorf("got %d and, with a limit of 5, %d; want %d", got, low, want)
+	}
+}

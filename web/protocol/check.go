@@ -18,6 +18,13 @@ import (
 	"espalier.dev/schema"
 )
 
+// maxAnswer is the maximum size of an answer, approximately, in bytes.
+const maxAnswer = 64 << 20
+
+// maxValues is the maximum number of values of an object, defaults included: a list of empty objects
+// gets the defaults of its items.
+const maxValues = 1 << 21
+
 // maxAssisted is the maximum number of findings about an object for which fixes are looked for.
 const maxAssisted = 20
 
@@ -115,11 +122,12 @@ func (e *Engine) check(ctx context.Context, r CheckRequest) (*CheckAnswer, error
 			*list = []Finding{}
 		}
 	}
+	left := maxAnswer
 	for _, it := range objects.objects {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		c := &checking{Engine: e, ctx: ctx, item: it, fields: fields, update: r.Old != ""}
+		c := &checking{Engine: e, ctx: ctx, item: it, fields: fields, update: r.Old != "", left: &left}
 		if c.update {
 			c.old = old.like(it)
 		}
@@ -136,6 +144,9 @@ func (e *Engine) check(ctx context.Context, r CheckRequest) (*CheckAnswer, error
 			if other, _ := c.in(others, r.Semantics.other()); other.Verdict != o.Verdict || !reflect.DeepEqual(other.object, o.object) {
 				o.Other = &other
 			}
+		}
+		if left < 0 {
+			return nil, failf(TooLarge, "the result has more than %d MiB: use fewer or smaller objects and defaults", maxAnswer>>20)
 		}
 		answer.Objects = append(answer.Objects, o)
 	}
@@ -162,6 +173,8 @@ type checking struct {
 	// update is set if there is a text with old objects. old is nil if it does not have this one.
 	update bool
 	old    *item
+	// left is what is left of maxAnswer. It is negative if the answer is too large.
+	left *int
 }
 
 // in returns the outcome in a semantics, and the CRD of the object, which is nil for Kubernetes' own
@@ -220,14 +233,37 @@ func (c *checking) in(set *crdSet, sem Semantics) (Outcome, *definition) {
 			add(analysis.Finding{Rule: object.RuleDecode, Severity: analysis.Error, Message: "cannot read the old object: " + err.Error()})
 		}
 	}
+	base, _ := d.base() // the checker has it
+	version := base.Version(it.GroupVersionKind().Version)
+	if tooManyValues(it.json, version, base.Storage()) {
+		*c.left = -1
+		return out, d
+	}
 	found := checker.Check(c.ctx, it.json, before, c.fields)
 	add(found...)
 	out.judge()
-	base, _ := d.base() // the checker has it
-	version := base.Version(it.GroupVersionKind().Version)
 	c.fix(&out, found, assist.Env{Version: version})
 	c.stored(&out, checker.PruneStored(it.json), before, version)
 	return out, d
+}
+
+// tooManyValues reports whether an object has more than maxValues with the defaults of one of the
+// versions, which may be nil.
+func tooManyValues(source []byte, versions ...*crd.Version) bool {
+	value, err := jsonx.Parse(source)
+	obj, ok := value.(schema.Object)
+	if err != nil || !ok {
+		return false
+	}
+	for _, v := range versions {
+		if v == nil {
+			continue
+		}
+		if p, err := v.Program(); err == nil && p.DefaultedValues(obj, maxValues) > maxValues {
+			return true
+		}
+	}
+	return false
 }
 
 // judge decides from the findings.
@@ -268,7 +304,7 @@ func (c *checking) stored(out *Outcome, pruned *object.Pruned, old schema.Object
 	if out.object == nil {
 		return
 	}
-	v := &view{item: c.item, reasons: map[string]*analysis.Finding{}}
+	v := &view{ctx: c.ctx, item: c.item, reasons: map[string]*analysis.Finding{}}
 	for _, f := range pruned.Reasons() {
 		if v.reasons[f.Pointer] == nil {
 			v.reasons[f.Pointer] = &f
@@ -284,10 +320,18 @@ func (c *checking) stored(out *Outcome, pruned *object.Pruned, old schema.Object
 	if err != nil {
 		return
 	}
-	v.value("", given, true, out.object, true, nodeOf(c.item), frame{})
-	out.Lines = v.lines
+	if *c.left -= yamlSize(out.object, 0, *c.left); *c.left < 0 {
+		return
+	}
 	if text, err := yamlx.Marshal(out.object); err == nil {
 		out.Stored = string(text)
+	}
+	v.value("", given, true, out.object, true, nodeOf(c.item), frame{})
+	out.Lines = v.lines
+	*c.left -= v.size
+	if v.full() {
+		out.Notes = append(out.Notes, Finding{Rule: "too-large", Severity: analysis.Info,
+			Message: "the object is too large to be shown: copy it to see all of it"})
 	}
 }
 

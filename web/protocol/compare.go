@@ -57,7 +57,11 @@ func (e *Engine) compare(ctx context.Context, r CompareRequest) (*CompareAnswer,
 	var texts [3]*text
 	for i, source := range []string{r.Old, r.New, r.Objects} {
 		var err error
-		if texts[i], err = newText(source); err != nil {
+		read := newCRDs
+		if i == 2 {
+			read = newText
+		}
+		if texts[i], err = read(source); err != nil {
 			return nil, err
 		}
 	}

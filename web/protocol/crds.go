@@ -58,7 +58,7 @@ func (e *Engine) set(source string, sem Semantics) (*crdSet, error) {
 		return nil, failf(TooLarge, "the CRDs have %d bytes: the limit is %d", len(source), MaxText)
 	}
 	return e.crds.Get(setKey{sha256.Sum256([]byte(source)), sem.Semantics}, func() (*crdSet, error) {
-		t, err := newText(source)
+		t, err := newCRDs(source)
 		if err != nil {
 			return nil, err
 		}

@@ -20,8 +20,12 @@ import (
 // MaxText is the maximum size of a text in a request, in bytes.
 const MaxText = 4 << 20
 
-// maxCached is the total size of the texts whose CRDs are kept.
-const maxCached = 16 << 20
+// maxCached is the total size of the texts whose CRDs are kept, and maxSets the maximum number of texts:
+// compiled CRDs can be much larger than their text.
+const (
+	maxCached = 16 << 20
+	maxSets   = 8
+)
 
 // Options configure an Engine.
 type Options struct {
@@ -54,10 +58,12 @@ const (
 	UnknownRequest Code = "unknown-request"
 	// BadRequest is the code if a request has missing or wrong parameters.
 	BadRequest Code = "bad-request"
-	// TooLarge is the code if a text is larger than MaxText.
+	// TooLarge is the code if a text is larger than MaxText, or the answer would be too large.
 	TooLarge Code = "too-large"
-	// Canceled is the code if the context of the request has ended.
+	// Canceled is the code if the context of the request was canceled.
 	Canceled Code = "canceled"
+	// Timeout is the code if the deadline of the request has passed.
+	Timeout Code = "timeout"
 	// Failed is the code if the input has no answer, for example because a CRD cannot be used.
 	Failed Code = "failed"
 )
@@ -87,7 +93,7 @@ func New(o Options) *Engine {
 		options: o,
 		kinds:   sync.OnceValue(func() *object.KindChecker { return object.ForKinds(o.CEL) }),
 		builtin: newBuiltinVersions(),
-		crds:    lru.New(maxCached, func(_ setKey, s *crdSet) int64 { return int64(len(s.text.source)) + 1<<10 }),
+		crds:    lru.New(maxCached, func(_ setKey, s *crdSet) int64 { return max(int64(len(s.text.source)), maxCached/maxSets) }),
 	}
 	e.handlers = map[string]handler{
 		"check":     handle(e.check),
@@ -123,7 +129,10 @@ func (e *Engine) Answer(ctx context.Context, name string, request []byte) (respo
 		return Response{Error: &Error{UnknownRequest, fmt.Sprintf("unknown request %q", name)}}
 	}
 	answer, err := h(ctx, request)
-	if ctx.Err() != nil {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return Response{Error: &Error{Timeout, "the request took too long: use fewer or smaller CRDs and objects"}}
+	case ctx.Err() != nil:
 		return Response{Error: &Error{Canceled, "the request was canceled"}}
 	}
 	if err != nil {

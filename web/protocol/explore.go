@@ -67,13 +67,16 @@ type Version struct {
 }
 
 // resources answers a ResourcesRequest.
-func (e *Engine) resources(_ context.Context, r ResourcesRequest) (*ResourcesAnswer, error) {
+func (e *Engine) resources(ctx context.Context, r ResourcesRequest) (*ResourcesAnswer, error) {
 	set, err := e.set(r.CRDs, r.Semantics)
 	if err != nil {
 		return nil, err
 	}
 	answer := &ResourcesAnswer{Resources: []Resource{}, Problems: set.problems()}
 	for _, d := range set.index.All() {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		out := Resource{Name: d.item.name, Group: d.kind.Group, Kind: d.kind.Kind, Versions: []Version{}}
 		at := set.locate(d.item)("/metadata/name")
 		out.Range = &Range{at.Column, at.EndColumn, at.Line}
@@ -436,7 +439,7 @@ type File struct {
 }
 
 // generate answers a GenerateRequest.
-func (e *Engine) generate(_ context.Context, r GenerateRequest) (*GenerateAnswer, error) {
+func (e *Engine) generate(ctx context.Context, r GenerateRequest) (*GenerateAnswer, error) {
 	set, err := e.set(r.CRDs, r.Semantics)
 	if err != nil {
 		return nil, err
@@ -444,6 +447,9 @@ func (e *Engine) generate(_ context.Context, r GenerateRequest) (*GenerateAnswer
 	answer := &GenerateAnswer{Files: []File{}, Problems: set.problems()}
 	var inputs []generate.Input
 	for _, d := range set.index.All() {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		base, err := d.base()
 		if err != nil {
 			answer.Problems = append(answer.Problems, Finding{Rule: "invalid-definition", Severity: analysis.Error, Message: err.Error()})

@@ -32,7 +32,7 @@ type LintAnswer struct {
 
 // lint answers a LintRequest.
 func (e *Engine) lint(ctx context.Context, r LintRequest) (*LintAnswer, error) {
-	t, err := newText(r.CRDs)
+	t, err := newCRDs(r.CRDs)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ type ApplyAnswer struct {
 
 // apply answers an ApplyRequest.
 func (e *Engine) apply(_ context.Context, r ApplyRequest) (*ApplyAnswer, error) {
-	t, err := newText(r.Text)
+	t, err := newCRDs(r.Text) // it may be CRDs or objects
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package protocol
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"sort"
 	"strconv"
@@ -20,8 +21,12 @@ import (
 // maxExpanded is the maximum size of a document with its aliases expanded.
 const maxExpanded = 4 * MaxText
 
-// maxObjects is the maximum number of objects of a text that are looked at.
-const maxObjects = 200
+// maxObjects is the maximum number of objects of a text that are looked at, and maxCRDs that of the
+// objects of a text with CRDs, which are compiled only when they are needed.
+const (
+	maxObjects = 200
+	maxCRDs    = 5000
+)
 
 // Range is a part of a text in UTF-16 code units. The end is exclusive.
 type Range struct {
@@ -39,8 +44,9 @@ type text struct {
 	objects       []*item
 	// problems are the documents that cannot be read.
 	problems []Finding
-	// more is set if there are more objects than maxObjects.
-	more bool
+	// limit is the maximum number of objects. more is set if there are more.
+	limit int
+	more  bool
 }
 
 // item is an object in a text.
@@ -65,12 +71,26 @@ func (it *item) Kind() string { return it.TypeMeta.Kind }
 // Field returns the first byte of the value of a field.
 func (it *item) Field(name string) byte { return it.first[name] }
 
-// newText reads the documents of a text.
-func newText(source string) (*text, error) {
+// newText reads the documents of a text with objects.
+func newText(source string) (*text, error) { return readText(source, maxObjects) }
+
+// newCRDs reads the documents of a text with CRDs. If it has too many, that is a problem with the text:
+// answers about some of the CRDs would be wrong.
+func newCRDs(source string) (*text, error) {
+	t, err := readText(source, maxCRDs)
+	if err == nil && t.more {
+		t.problems = append(t.problems, Finding{Rule: "too-many", Severity: analysis.Error, Message: fmt.Sprintf(
+			"only the first %d documents are read: use fewer", maxCRDs)})
+	}
+	return t, err
+}
+
+// readText reads the documents of a text, up to a number of objects.
+func readText(source string, limit int) (*text, error) {
 	if len(source) > MaxText {
 		return nil, failf(TooLarge, "the text has %d bytes: the limit is %d", len(source), MaxText)
 	}
-	t := &text{source: []byte(source)}
+	t := &text{source: []byte(source), limit: limit}
 	t.index()
 	r := yamlx.NewBytesReader(t.source, yamlx.Options{MaxExpanded: maxExpanded})
 	for {
@@ -86,8 +106,8 @@ func newText(source string) (*text, error) {
 		case !d.Empty():
 			t.add(d)
 		}
-		if len(t.objects) >= maxObjects || len(t.problems) >= maxObjects {
-			t.more = true
+		if t.more = t.more || len(t.objects) > limit || len(t.problems) > limit; t.more {
+			t.objects, t.problems = t.objects[:min(len(t.objects), limit)], t.problems[:min(len(t.problems), limit)]
 			return t, nil
 		}
 	}
@@ -128,7 +148,7 @@ func (t *text) expand(d *yamlx.Document, base string, src []byte, depth int) {
 	if strings.HasSuffix(it.TypeMeta.Kind, "List") && it.first["items"] == '[' && depth < 4 &&
 		json.Unmarshal(fields["items"], &items) == nil {
 		for i, src := range items {
-			if len(t.objects) == maxObjects {
+			if len(t.objects) > t.limit {
 				return
 			}
 			t.expand(d, base+"/items/"+strconv.Itoa(i), src, depth+1)

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -15,8 +16,13 @@ import (
 	"espalier.dev/internal/yamlx"
 )
 
-// maxLines is the maximum number of lines of a view.
-const maxLines = 20000
+// maxLines is the maximum number of lines of a view, maxView that of its bytes, and maxIndent that of the
+// blanks before a line.
+const (
+	maxLines  = 20000
+	maxView   = 8 << 20
+	maxIndent = 400
+)
 
 // maxScalar is the maximum length of a scalar in a view.
 const maxScalar = 2000
@@ -48,9 +54,43 @@ type Line struct {
 
 // view writes the sent and the stored object as one text.
 type view struct {
+	ctx     context.Context
 	item    *item
 	reasons map[string]*analysis.Finding
 	lines   []Line
+	// size is that of the lines in JSON, approximately.
+	size int
+}
+
+// full reports whether nothing more is shown.
+func (v *view) full() bool {
+	return len(v.lines) >= maxLines || v.size >= maxView || v.ctx.Err() != nil
+}
+
+// yamlSize returns the approximate size of a value in YAML, and stops soon after the limit. Indentation
+// counts: with many levels, it can be much larger than the value.
+func yamlSize(value any, depth, limit int) (size int) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, v := range value {
+			if size > limit {
+				return size
+			}
+			size += 2*depth + len(key) + 3 + yamlSize(v, depth+1, limit-size)
+		}
+	case []any:
+		for _, v := range value {
+			if size > limit {
+				return size
+			}
+			size += 2*depth + 3 + yamlSize(v, depth+1, limit-size)
+		}
+	case string:
+		return len(value) + 2
+	default:
+		return 8
+	}
+	return size
 }
 
 // frame is what precedes a value on its line.
@@ -66,7 +106,7 @@ func nodeOf(it *item) *yamlx.Node { return it.node() }
 
 // value writes a value that was given, is stored, or both.
 func (v *view) value(pointer string, given any, isGiven bool, stored any, isStored bool, node *yamlx.Node, f frame) {
-	if len(v.lines) >= maxLines {
+	if v.full() {
 		return
 	}
 	switch {
@@ -140,7 +180,7 @@ func (v *view) both(pointer string, given, stored any, node *yamlx.Node, f frame
 
 // one writes a value that is only given or only stored, or the same in both.
 func (v *view) one(pointer string, value any, node *yamlx.Node, f frame) {
-	if len(v.lines) >= maxLines {
+	if v.full() {
 		return
 	}
 	switch value := value.(type) {
@@ -218,7 +258,10 @@ func (f frame) part(i int, prefix string) frame {
 
 // line writes a line.
 func (v *view) line(pointer string, f frame, text string, node *yamlx.Node) {
-	l := Line{Text: strings.TrimRight(strings.Repeat(" ", f.indent)+f.prefix+text, " "), Mark: f.mark}
+	if v.full() {
+		return
+	}
+	l := Line{Text: strings.TrimRight(strings.Repeat(" ", min(f.indent, maxIndent))+f.prefix+text, " "), Mark: f.mark}
 	if r := v.reasons[pointer]; r != nil && f.mark != "" {
 		l.Reason, l.Schema = r.Message, place(r.Schema)
 	}
@@ -230,6 +273,7 @@ func (v *view) line(pointer string, f frame, text string, node *yamlx.Node) {
 		}
 		l.Range = v.item.text.span(base+start, base+end)
 	}
+	v.size += len(l.Text) + len(l.Reason) + 100
 	v.lines = append(v.lines, l)
 }
 
