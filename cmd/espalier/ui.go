@@ -28,8 +28,8 @@ the skeleton, OpenAPI, JSON Schema and generated types. Compare shows what a cha
 means, and lint what is wrong with it.
 
 With DIR, the page offers the CRDs and objects of the files below the directory, and loads
-them again when they change. It never changes them. Directories whose names start with a dot
-are skipped.
+them again when they change. It never changes them. Directories whose names start with a dot,
+node_modules and vendor are skipped.
 
 The page is served on loopback only, and loads nothing from elsewhere. The link has a token. Keep it
 secret: it gives access to the manifests below DIR while the command runs. Ctrl-C ends the

@@ -2,15 +2,18 @@ package ui
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"espalier.dev/api"
@@ -18,10 +21,12 @@ import (
 	"espalier.dev/web/protocol"
 )
 
-// The limits of what the page gets. A browser holds all of it.
+// The limits of what the page gets, a browser holds all of it, and of what is looked at for that.
 const (
-	maxFiles = 500
-	maxTotal = protocol.MaxText
+	maxFiles   = 500
+	maxTotal   = protocol.MaxText
+	maxEntries = 50_000
+	maxRead    = 16 * maxTotal
 )
 
 // Found are the files of a directory, with their CRDs and other objects.
@@ -46,7 +51,7 @@ type Files struct {
 	root string
 
 	mu sync.Mutex
-	// read has what was read last, by path: a file is read again when it has changed.
+	// read has what was read last, by name: a file is read again when it has changed.
 	read map[string]readFile
 }
 
@@ -54,6 +59,8 @@ type readFile struct {
 	size int64
 	time time.Time
 	file File
+	// problem is why a part of the file was not read, or nil.
+	problem error
 }
 
 // NewFiles returns the Files of a directory.
@@ -68,77 +75,147 @@ func NewFiles(root string) (*Files, error) {
 	return &Files{root: root, read: map[string]readFile{}}, nil
 }
 
-// Read returns the files as they are now.
-func (f *Files) Read() *Found {
+// Read returns the files as they are now. The error is that of the context.
+func (f *Files) Read(ctx context.Context) (*Found, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	found := &Found{Root: filepath.Base(f.root), Files: []File{}}
+	r := &reading{Files: f, found: &Found{Root: filepath.Base(f.root), Files: []File{}}, seen: map[string]readFile{}}
 	if abs, err := filepath.Abs(f.root); err == nil {
-		found.Root = filepath.Base(abs)
+		r.found.Root = filepath.Base(abs)
 	}
-	seen := map[string]readFile{}
-	total := 0
-	err := filepath.WalkDir(f.root, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			found.Problem = err.Error()
-			return nil
-		case entry.IsDir():
-			if path != f.root && strings.HasPrefix(entry.Name(), ".") {
-				return fs.SkipDir
-			}
-			return nil
-		case !entry.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path))):
-			return nil
-		case len(seen) == maxFiles:
-			found.Problem = fmt.Sprintf("only the first %d files of the directory are shown", maxFiles)
-			return fs.SkipAll
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return nil // it was removed
-		}
-		if total += int(min(info.Size(), maxTotal)); total > maxTotal {
-			found.Problem = fmt.Sprintf("only the first %d MiB of the directory are shown", maxTotal>>20)
-			return fs.SkipAll
-		}
-		r := f.read[path]
-		if r.size != info.Size() || !r.time.Equal(info.ModTime()) {
-			r = readFile{size: info.Size(), time: info.ModTime(), file: f.one(path)}
-		}
-		seen[path] = r
-		if r.file.CRDs != "" || r.file.Objects != "" {
-			found.Files = append(found.Files, r.file)
-		}
-		return nil
-	})
+	// A link to the directory is followed, but links in it cannot lead out of it.
+	root, err := os.OpenRoot(f.root)
 	if err != nil {
-		found.Problem = err.Error()
+		r.found.Problem = err.Error()
+		return r.found, nil
 	}
-	f.read = seen
-	return found
+	defer root.Close()
+	r.root = root
+	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return r.visit(name, entry, err)
+	})
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		r.problem(err)
+	}
+	f.read = r.seen
+	if r.broken > 0 {
+		message := r.first.Error()
+		if r.broken > 1 {
+			message = fmt.Sprintf("%s, and %d more files have problems", message, r.broken-1)
+		}
+		r.problem(errors.New(message))
+	}
+	return r.found, nil
 }
 
-// one reads a file. One that cannot be read is empty, and read again when it changes.
-func (f *Files) one(path string) File {
-	name, err := filepath.Rel(f.root, path)
-	if err != nil {
-		name = path
+// reading is one pass over the directory.
+type reading struct {
+	*Files
+	root  *os.Root
+	found *Found
+	seen  map[string]readFile
+	// entries and bytes count what was looked at, and total the bytes of manifests.
+	entries, bytes, total int64
+	// broken is the number of files with problems, and first that of the first one.
+	broken int
+	first  error
+}
+
+// problem adds to what was left out.
+func (r *reading) problem(err error) {
+	if r.found.Problem != "" {
+		r.found.Problem += "; "
 	}
-	out := File{Name: filepath.ToSlash(name)}
-	text, err := os.ReadFile(path)
+	r.found.Problem += err.Error()
+}
+
+// visit reads an entry of the directory if it is a manifest.
+func (r *reading) visit(name string, entry fs.DirEntry, err error) error {
+	if r.entries++; r.entries > maxEntries {
+		r.problem(fmt.Errorf("only the first %d files and directories are looked at", maxEntries))
+		return fs.SkipAll
+	}
+	switch {
+	case err != nil:
+		r.problem(err)
+		return nil
+	case entry.IsDir():
+		// Dependencies have thousands of files, which are not the user's.
+		if name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "node_modules" || entry.Name() == "vendor") {
+			return fs.SkipDir
+		}
+		return nil
+	case !entry.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(name))):
+		return nil
+	}
+	info, err := entry.Info()
 	if err != nil {
-		return out
+		return nil // it was removed
+	}
+	read := r.read[name]
+	if read.size != info.Size() || !read.time.Equal(info.ModTime()) {
+		read = readFile{size: info.Size(), time: info.ModTime()}
+		read.file, read.problem = r.one(name)
+	}
+	r.seen[name] = read
+	if read.problem != nil {
+		if r.broken++; r.first == nil {
+			r.first = fmt.Errorf("%s: %w", name, read.problem)
+		}
+	}
+	if r.bytes += min(info.Size(), maxTotal); r.bytes > maxRead {
+		r.problem(fmt.Errorf("only the first %d MiB of the directory are looked at", maxRead>>20))
+		return fs.SkipAll
+	}
+	size := int64(len(read.file.CRDs) + len(read.file.Objects))
+	switch {
+	case size == 0:
+		return nil
+	case len(r.found.Files) == maxFiles:
+		r.problem(fmt.Errorf("only the first %d files with manifests are shown", maxFiles))
+		return fs.SkipAll
+	case r.total+size > maxTotal:
+		r.problem(fmt.Errorf("only the first %d MiB of manifests are shown", maxTotal>>20))
+		return fs.SkipAll
+	}
+	r.total += size
+	r.found.Files = append(r.found.Files, read.file)
+	return nil
+}
+
+// one reads a file. One that cannot be read is empty, and read again when it changes. The error is the
+// first problem with it.
+func (r *reading) one(name string) (File, error) {
+	out := File{Name: name}
+	text, err := r.text(name)
+	if err != nil {
+		return out, err
 	}
 	var crds, objects bytes.Buffer
-	r := yamlx.NewBytesReader(text, yamlx.Options{MaxDocument: maxTotal})
+	reader := yamlx.NewBytesReader(text, yamlx.Options{MaxDocument: maxTotal})
+	var problem error
 	for {
-		d, err := r.Next()
-		var bad *yamlx.Error
-		if errors.Is(err, io.EOF) || err != nil && !errors.As(err, &bad) {
+		d, err := reader.Next()
+		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil || d.Empty() {
+		if err != nil {
+			if problem == nil {
+				problem = err
+			}
+			var bad *yamlx.Error
+			if errors.As(err, &bad) {
+				continue
+			}
+			break
+		}
+		if d.Empty() {
 			continue
 		}
 		to := &objects
@@ -161,5 +238,27 @@ func (f *Files) one(path string) File {
 		}
 	}
 	out.CRDs, out.Objects = crds.String(), objects.String()
-	return out
+	return out, problem
+}
+
+// text reads the text of a file, which may have been replaced since the directory was read: opening a
+// pipe must not wait for its writer.
+func (r *reading) text(name string) ([]byte, error) {
+	file, err := r.root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxTotal+1))
+	if err == nil && len(text) > maxTotal {
+		return nil, fmt.Errorf("larger than %d MiB", maxTotal>>20)
+	}
+	return text, err
 }

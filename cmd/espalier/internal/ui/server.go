@@ -196,7 +196,10 @@ func (s *Server) workspace(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	found := s.files.Read()
+	found, err := s.files.Read(r.Context())
+	if err != nil {
+		return // the browser is gone
+	}
 	text, err := json.Marshal(found)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -1,6 +1,8 @@
 package ui_test
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -187,6 +189,33 @@ func TestFiles(t *testing.T) {
 	}
 	if r, text := b.send("GET", "/api/workspace", "", same); r.StatusCode != 200 || !strings.Contains(text, "Service") {
 		t.Errorf("changed files: %d %s", r.StatusCode, text)
+	}
+	write("node_modules/d.yaml", "apiVersion: v1\nkind: Dependency\n")
+	write("vendor/d.yaml", "apiVersion: v1\nkind: Dependency\n")
+	write("broken.yaml", "apiVersion: v1\nkind: Good\n---\na: \xff\n")
+	if r, text := b.send("GET", "/api/workspace", "", same); r.StatusCode != 200 || strings.Contains(text, "Dependency") || !strings.Contains(text, "Good") ||
+		!strings.Contains(text, `"problem":"broken.yaml: `) {
+		t.Errorf("%d %s", r.StatusCode, text)
+	}
+	for i := range 600 {
+		write(fmt.Sprintf("data/%d.json", i), "{}")
+	}
+	if _, text := b.send("GET", "/api/workspace", "", nil); strings.Contains(text, "only the first") || !strings.Contains(text, "Service") {
+		t.Errorf("files without manifests count: %s", text)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if linked, err := ui.NewFiles(link); err != nil {
+		t.Error(err)
+	} else if found, err := linked.Read(t.Context()); err != nil || len(found.Files) < 3 || found.Root != "link" {
+		t.Errorf("a link to the directory: %v %+v", err, found)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := files.Read(canceled); err == nil {
+		t.Error("reads for a browser that is gone")
 	}
 	if _, err := ui.NewFiles(filepath.Join(dir, "a.yaml")); err == nil {
 		t.Error("a file is a directory")
