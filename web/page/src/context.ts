@@ -33,10 +33,12 @@ export function assistance(c: Context): Assistance {
   };
 }
 
-// applyFix changes the text of an editor.
-export function applyFix(c: Context, editor: Editor, fix: Fix): void {
-  c.engine.ask("apply", { text: editor.value, fix }).then(
-    (a) => editor.edit(a.start, a.end, a.text),
+// applyFix changes the text of an editor, if it is still the text that the fix is for.
+export function applyFix(c: Context, editor: Editor, text: string, fix: Fix): void {
+  const changed = () => c.say("The text has changed: choose the fix again.");
+  if (editor.value !== text) return changed();
+  c.engine.ask("apply", { text, fix }).then(
+    (a) => (editor.value === text ? editor.edit(a.start, a.end, a.text) : changed()),
     (e: unknown) => c.say(e instanceof Error ? e.message : String(e)),
   );
 }

@@ -32,6 +32,18 @@ async function collect(entry: FileSystemEntry, files: File[], depth: number): Pr
   }
 }
 
+// isCRD reports whether a document is a CRD. One in JSON may have a single line.
+function isCRD(doc: string): boolean {
+  if (/^\s*\{/.test(doc)) {
+    try {
+      return (JSON.parse(doc) as { kind?: unknown }).kind === "CustomResourceDefinition";
+    } catch {
+      // it is a YAML mapping, or broken
+    }
+  }
+  return /(^|[{,])\s*["']?kind["']?:\s*["']?CustomResourceDefinition\b/m.test(doc);
+}
+
 async function split(files: File[]): Promise<Dropped> {
   const out: Dropped = { crds: "", objects: "", problem: files.length === 0 ? "there is no file with the extension .yaml, .yml or .json" : "" };
   let size = 0;
@@ -43,7 +55,7 @@ async function split(files: File[]): Promise<Dropped> {
     for (const doc of (await file.text()).split(/^---(?=\s|$).*\n?/m)) {
       if (doc.trim() === "") continue;
       const text = doc.endsWith("\n") ? doc : doc + "\n";
-      if (/^\s*"?kind"?:\s*"?CustomResourceDefinition\b/m.test(doc)) out.crds += (out.crds === "" ? "" : "---\n") + text;
+      if (isCRD(doc)) out.crds += (out.crds === "" ? "" : "---\n") + text;
       else out.objects += (out.objects === "" ? "" : "---\n") + text;
     }
   }

@@ -44,6 +44,11 @@ export class NativeEngine implements Engine {
   }
 }
 
+// requestTime and abandonedTime are how long a request may take, and one that is no longer needed, in
+// milliseconds.
+const requestTime = 30000;
+const abandonedTime = 2000;
+
 interface Pending {
   name: Name;
   message: string;
@@ -59,16 +64,24 @@ export class WorkerEngine implements Engine {
   private readonly queue: Pending[] = [];
   private current: Pending | undefined;
   private patience: number | undefined;
+  private ready = false;
+  private isBroken = false;
 
   constructor(private readonly loaded: (problem?: string) => void) {
     this.start();
   }
 
   private start(): void {
+    this.ready = false;
     this.worker = new Worker("worker.js");
-    this.worker.onmessage = (e: MessageEvent<{ ready?: boolean; problem?: string; response?: string }>) => {
-      if (e.data.problem !== undefined) return this.loaded(e.data.problem);
-      if (e.data.ready) return this.loaded();
+    this.worker.onmessage = (e: MessageEvent<{ ready?: boolean; problem?: string; ended?: string; response?: string }>) => {
+      if (e.data.problem !== undefined) return this.broken(e.data.problem);
+      if (e.data.ended !== undefined) return this.restart(new EngineError("failed", e.data.ended));
+      if (e.data.ready) {
+        this.ready = true;
+        this.loaded();
+        return this.limit();
+      }
       const done = this.current;
       this.current = undefined;
       window.clearTimeout(this.patience);
@@ -81,10 +94,50 @@ export class WorkerEngine implements Engine {
       }
       this.next();
     };
-    this.worker.onerror = () => this.loaded("the engine cannot be loaded");
+    this.worker.onerror = () => {
+      if (this.ready) this.restart(new EngineError("failed", "the engine has ended"));
+      else this.broken("the engine cannot be loaded");
+    };
+  }
+
+  // broken fails all requests. The next one tries to load the engine again.
+  private broken(problem: string): void {
+    this.loaded(problem);
+    this.worker?.terminate();
+    this.isBroken = true;
+    for (const p of [this.current, ...this.queue.splice(0)]) p?.fail(new EngineError("failed", problem));
+    this.current = undefined;
+  }
+
+  // restart ends the worker with its request, and continues with a new one.
+  private restart(e: EngineError): void {
+    window.clearTimeout(this.patience);
+    this.worker?.terminate();
+    const p = this.current;
+    this.current = undefined;
+    p?.fail(p.signal?.aborted ? canceled() : e);
+    this.start();
+    this.next();
+  }
+
+  // limit starts the time of the current request. Loading the engine does not count.
+  private limit(): void {
+    const p = this.current;
+    if (!p || !this.ready) return;
+    window.clearTimeout(this.patience);
+    this.patience = window.setTimeout(
+      () => {
+        if (this.current === p) this.restart(new EngineError("timeout", "the request took too long: use fewer or smaller CRDs and objects"));
+      },
+      p.signal?.aborted ? abandonedTime : requestTime,
+    );
   }
 
   private next(): void {
+    if (this.isBroken) {
+      this.isBroken = false;
+      this.start();
+    }
     while (!this.current) {
       const p = this.queue.shift();
       if (!p) return;
@@ -94,22 +147,10 @@ export class WorkerEngine implements Engine {
       }
       this.current = p;
       this.worker?.postMessage({ name: p.name, request: p.message });
-      p.signal?.addEventListener("abort", () => this.abandon(p));
+      this.limit();
+      // A request that is no longer needed gets less time, but some: that keeps what the worker has compiled.
+      p.signal?.addEventListener("abort", () => this.current === p && this.limit());
     }
-  }
-
-  // abandon gives a request that is no longer needed two more seconds, which keeps what the worker has
-  // compiled.
-  private abandon(p: Pending): void {
-    if (this.current !== p) return;
-    this.patience = window.setTimeout(() => {
-      if (this.current !== p) return;
-      this.worker?.terminate();
-      this.current = undefined;
-      p.fail(canceled());
-      this.start();
-      this.next();
-    }, 2000);
   }
 
   ask<N extends Name>(name: N, request: object, signal?: AbortSignal): Promise<Answers[N]> {
@@ -141,7 +182,7 @@ export class Latest {
       this.controller?.abort();
       const controller = (this.controller = new AbortController());
       ask(controller.signal).catch((e: unknown) => {
-        if (controller.signal.aborted || (e instanceof EngineError && e.code === "canceled")) return;
+        if (controller.signal.aborted) return;
         failed(e instanceof Error ? e.message : String(e));
       });
     }, pause);

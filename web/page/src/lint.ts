@@ -45,7 +45,8 @@ export class Lint implements View {
       pause,
       async (signal) => {
         this.result.classList.add("stale");
-        this.show(await this.c.engine.ask("lint", { crds: s.crds, semantics: s.semantics, conventions: this.conventions.checked }, signal));
+        const crds = s.crds;
+        this.show(await this.c.engine.ask("lint", { crds, semantics: s.semantics, conventions: this.conventions.checked }, signal), crds);
       },
       (m) => {
         this.result.classList.remove("stale");
@@ -54,7 +55,7 @@ export class Lint implements View {
     );
   }
 
-  private show(a: LintAnswer): void {
+  private show(a: LintAnswer, crds: string): void {
     this.result.classList.remove("stale");
     const all = [...a.problems, ...a.findings];
     this.crds.show(all);
@@ -63,7 +64,9 @@ export class Lint implements View {
     replace(
       this.result,
       h("p", { class: "banner " + verdict }, h("strong", {}, text), a.checked > 0 && h("span", {}, plural(a.checked, "CRD"))),
-      findingList(all, { object: (r) => this.crds.reveal(r), fix: (f) => applyFix(this.c, this.crds, f), rule: (r) => void this.open(r) }),
+      // Only the rules of lint have pages.
+      findingList(a.problems, { object: (r) => this.crds.reveal(r) }),
+      findingList(a.findings, { object: (r) => this.crds.reveal(r), fix: (f) => applyFix(this.c, this.crds, crds, f), rule: (r) => void this.open(r) }),
       a.more && h("p", { class: "note" }, "There are more findings than are shown."),
     );
   }

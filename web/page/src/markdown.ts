@@ -52,9 +52,12 @@ export function markdown(text: string): HTMLElement {
   return out;
 }
 
+// entities are what Markdown has for characters with a meaning in HTML.
+const entities: Record<string, string> = { "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&#39;": "'" };
+
 // inline shows code, bold, emphasis and the texts of links.
 function inline(parent: Node, text: string): void {
-  const pattern = /(`+)(.+?)\1|\*\*(.+?)\*\*|\[([^\]]+)\]\([^)]*\)|\\([\\`*_{}[\]()#+.!<>|-])/g;
+  const pattern = /(`+)(.+?)\1|\*\*(.+?)\*\*|\[([^\]]+)\]\([^)]*\)|\\([\\`*_{}[\]()#+.!<>|-])|(&(?:lt|gt|amp|quot|#39);)/g;
   let last = 0;
   for (let m = pattern.exec(text); m; m = pattern.exec(text)) {
     append(parent, text.slice(last, m.index));
@@ -64,7 +67,7 @@ function inline(parent: Node, text: string): void {
       inline(strong, m[3]);
       append(parent, strong);
     } else if (m[4] !== undefined) inline(parent, m[4]);
-    else append(parent, m[5] ?? "");
+    else append(parent, m[5] ?? entities[m[6] ?? ""] ?? "");
     last = m.index + m[0].length;
   }
   append(parent, text.slice(last));

@@ -72,7 +72,7 @@ export class Playground implements View {
         const s = this.c.state;
         this.result.classList.add("stale");
         const request = { crds: s.crds, objects: s.object, semantics: s.semantics, both: true, ...(s.update ? { old: s.old } : {}) };
-        this.show(await this.c.engine.ask("check", request, signal));
+        this.show(await this.c.engine.ask("check", request, signal), request.objects);
       },
       (message) => this.fail(message),
     );
@@ -83,7 +83,7 @@ export class Playground implements View {
     replace(this.result, h("p", { class: "banner rejected", role: "alert" }, message));
   }
 
-  private show(a: CheckAnswer): void {
+  private show(a: CheckAnswer, objects: string): void {
     this.result.classList.remove("stale");
     this.crds.show(a.crds);
     this.old.show(a.old);
@@ -92,7 +92,7 @@ export class Playground implements View {
     parts.push(this.texts("The CRDs cannot be read", a.crds, { object: (r) => this.crds.reveal(r) }));
     parts.push(this.texts("The object cannot be read", a.text, { object: (r) => this.object.reveal(r) }));
     parts.push(this.texts("The object before the update cannot be read", a.old, { object: (r) => this.old.reveal(r) }));
-    for (const o of a.objects) parts.push(this.one(o, a.objects.length > 1));
+    for (const o of a.objects) parts.push(this.one(o, objects, a.objects.length > 1));
     if (a.more) parts.push(h("p", { class: "note" }, "There are more objects than are shown."));
     if (a.objects.length === 0 && a.text.length === 0) parts.push(h("p", { class: "note" }, "Enter an object to see what an API server would store."));
     replace(this.result, ...parts);
@@ -103,9 +103,9 @@ export class Playground implements View {
     return h("div", { class: "card" }, h("p", { class: "banner rejected" }, title), findingList(findings, actions));
   }
 
-  private one(o: CheckedObject, several: boolean): HTMLElement {
+  private one(o: CheckedObject, objects: string, several: boolean): HTMLElement {
     const name = [o.kind || "Object", o.namespace && o.name ? o.namespace + "/" + o.name : o.name].filter(Boolean).join(" ");
-    const actions: Actions = { object: (r) => this.object.reveal(r), schema: (r) => this.crds.reveal(r), fix: (f) => applyFix(this.c, this.object, f) };
+    const actions: Actions = { object: (r) => this.object.reveal(r), schema: (r) => this.crds.reveal(r), fix: (f) => applyFix(this.c, this.object, objects, f) };
     const other = o.other;
     return h(
       "article",

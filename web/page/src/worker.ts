@@ -8,7 +8,11 @@ async function start(): Promise<void> {
   importScripts("wasm_exec.js");
   const go = new Go();
   const { instance } = await WebAssembly.instantiateStreaming(fetch("espalier.wasm"), go.importObject);
-  void go.run(instance);
+  const ended = (why: string) => postMessage({ ended: "the engine has ended: " + why });
+  go.run(instance).then(
+    () => ended("it may need more memory than the browser gives it"),
+    (e: unknown) => ended(e instanceof Error ? e.message : String(e)),
+  );
 }
 
 const started = start();
@@ -18,6 +22,14 @@ started.then(
 );
 
 onmessage = async (e: MessageEvent<{ name: string; request: string }>) => {
-  await started;
-  postMessage({ response: await espalierAnswer(e.data.name, e.data.request) });
+  try {
+    await started;
+  } catch {
+    return; // the page knows
+  }
+  try {
+    postMessage({ response: await espalierAnswer(e.data.name, e.data.request) });
+  } catch (e) {
+    postMessage({ ended: "the engine has ended: " + (e instanceof Error ? e.message : String(e)) });
+  }
 };

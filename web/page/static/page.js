@@ -140,8 +140,9 @@
     }
     return out;
   }
+  var entities = { "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&#39;": "'" };
   function inline(parent, text) {
-    const pattern = /(`+)(.+?)\1|\*\*(.+?)\*\*|\[([^\]]+)\]\([^)]*\)|\\([\\`*_{}[\]()#+.!<>|-])/g;
+    const pattern = /(`+)(.+?)\1|\*\*(.+?)\*\*|\[([^\]]+)\]\([^)]*\)|\\([\\`*_{}[\]()#+.!<>|-])|(&(?:lt|gt|amp|quot|#39);)/g;
     let last = 0;
     for (let m = pattern.exec(text); m; m = pattern.exec(text)) {
       append(parent, text.slice(last, m.index));
@@ -151,7 +152,7 @@
         inline(strong, m[3]);
         append(parent, strong);
       } else if (m[4] !== void 0) inline(parent, m[4]);
-      else append(parent, m[5] ?? "");
+      else append(parent, m[5] ?? entities[m[6] ?? ""] ?? "");
       last = m.index + m[0].length;
     }
     append(parent, text.slice(last));
@@ -552,6 +553,8 @@
       return unwrap(await response.json());
     }
   };
+  var requestTime = 3e4;
+  var abandonedTime = 2e3;
   var WorkerEngine = class {
     constructor(loaded) {
       this.loaded = loaded;
@@ -562,11 +565,19 @@
     queue = [];
     current;
     patience;
+    ready = false;
+    isBroken = false;
     start() {
+      this.ready = false;
       this.worker = new Worker("worker.js");
       this.worker.onmessage = (e) => {
-        if (e.data.problem !== void 0) return this.loaded(e.data.problem);
-        if (e.data.ready) return this.loaded();
+        if (e.data.problem !== void 0) return this.broken(e.data.problem);
+        if (e.data.ended !== void 0) return this.restart(new EngineError("failed", e.data.ended));
+        if (e.data.ready) {
+          this.ready = true;
+          this.loaded();
+          return this.limit();
+        }
         const done = this.current;
         this.current = void 0;
         window.clearTimeout(this.patience);
@@ -579,9 +590,46 @@
         }
         this.next();
       };
-      this.worker.onerror = () => this.loaded("the engine cannot be loaded");
+      this.worker.onerror = () => {
+        if (this.ready) this.restart(new EngineError("failed", "the engine has ended"));
+        else this.broken("the engine cannot be loaded");
+      };
+    }
+    // broken fails all requests. The next one tries to load the engine again.
+    broken(problem) {
+      this.loaded(problem);
+      this.worker?.terminate();
+      this.isBroken = true;
+      for (const p of [this.current, ...this.queue.splice(0)]) p?.fail(new EngineError("failed", problem));
+      this.current = void 0;
+    }
+    // restart ends the worker with its request, and continues with a new one.
+    restart(e) {
+      window.clearTimeout(this.patience);
+      this.worker?.terminate();
+      const p = this.current;
+      this.current = void 0;
+      p?.fail(p.signal?.aborted ? canceled() : e);
+      this.start();
+      this.next();
+    }
+    // limit starts the time of the current request. Loading the engine does not count.
+    limit() {
+      const p = this.current;
+      if (!p || !this.ready) return;
+      window.clearTimeout(this.patience);
+      this.patience = window.setTimeout(
+        () => {
+          if (this.current === p) this.restart(new EngineError("timeout", "the request took too long: use fewer or smaller CRDs and objects"));
+        },
+        p.signal?.aborted ? abandonedTime : requestTime
+      );
     }
     next() {
+      if (this.isBroken) {
+        this.isBroken = false;
+        this.start();
+      }
       while (!this.current) {
         const p = this.queue.shift();
         if (!p) return;
@@ -591,21 +639,9 @@
         }
         this.current = p;
         this.worker?.postMessage({ name: p.name, request: p.message });
-        p.signal?.addEventListener("abort", () => this.abandon(p));
+        this.limit();
+        p.signal?.addEventListener("abort", () => this.current === p && this.limit());
       }
-    }
-    // abandon gives a request that is no longer needed two more seconds, which keeps what the worker has
-    // compiled.
-    abandon(p) {
-      if (this.current !== p) return;
-      this.patience = window.setTimeout(() => {
-        if (this.current !== p) return;
-        this.worker?.terminate();
-        this.current = void 0;
-        p.fail(canceled());
-        this.start();
-        this.next();
-      }, 2e3);
     }
     ask(name, request, signal) {
       return new Promise((resolve, reject) => {
@@ -633,7 +669,7 @@
         this.controller?.abort();
         const controller = this.controller = new AbortController();
         ask(controller.signal).catch((e) => {
-          if (controller.signal.aborted || e instanceof EngineError && e.code === "canceled") return;
+          if (controller.signal.aborted) return;
           failed(e instanceof Error ? e.message : String(e));
         });
       }, pause);
@@ -778,6 +814,15 @@
       for (const inner of part) if (!inner.name.startsWith(".")) await collect(inner, files2, depth + 1);
     }
   }
+  function isCRD(doc) {
+    if (/^\s*\{/.test(doc)) {
+      try {
+        return JSON.parse(doc).kind === "CustomResourceDefinition";
+      } catch {
+      }
+    }
+    return /(^|[{,])\s*["']?kind["']?:\s*["']?CustomResourceDefinition\b/m.test(doc);
+  }
   async function split(files2) {
     const out = { crds: "", objects: "", problem: files2.length === 0 ? "there is no file with the extension .yaml, .yml or .json" : "" };
     let size = 0;
@@ -789,7 +834,7 @@
       for (const doc of (await file.text()).split(/^---(?=\s|$).*\n?/m)) {
         if (doc.trim() === "") continue;
         const text = doc.endsWith("\n") ? doc : doc + "\n";
-        if (/^\s*"?kind"?:\s*"?CustomResourceDefinition\b/m.test(doc)) out.crds += (out.crds === "" ? "" : "---\n") + text;
+        if (isCRD(doc)) out.crds += (out.crds === "" ? "" : "---\n") + text;
         else out.objects += (out.objects === "" ? "" : "---\n") + text;
       }
     }
@@ -1261,9 +1306,11 @@ spec:
       }
     };
   }
-  function applyFix(c, editor, fix) {
-    c.engine.ask("apply", { text: editor.value, fix }).then(
-      (a) => editor.edit(a.start, a.end, a.text),
+  function applyFix(c, editor, text, fix) {
+    const changed = () => c.say("The text has changed: choose the fix again.");
+    if (editor.value !== text) return changed();
+    c.engine.ask("apply", { text, fix }).then(
+      (a) => editor.value === text ? editor.edit(a.start, a.end, a.text) : changed(),
       (e) => c.say(e instanceof Error ? e.message : String(e))
     );
   }
@@ -1304,7 +1351,8 @@ spec:
         pause,
         async (signal) => {
           this.result.classList.add("stale");
-          this.show(await this.c.engine.ask("lint", { crds: s.crds, semantics: s.semantics, conventions: this.conventions.checked }, signal));
+          const crds = s.crds;
+          this.show(await this.c.engine.ask("lint", { crds, semantics: s.semantics, conventions: this.conventions.checked }, signal), crds);
         },
         (m) => {
           this.result.classList.remove("stale");
@@ -1312,7 +1360,7 @@ spec:
         }
       );
     }
-    show(a) {
+    show(a, crds) {
       this.result.classList.remove("stale");
       const all = [...a.problems, ...a.findings];
       this.crds.show(all);
@@ -1321,7 +1369,9 @@ spec:
       replace(
         this.result,
         h("p", { class: "banner " + verdict }, h("strong", {}, text), a.checked > 0 && h("span", {}, plural(a.checked, "CRD"))),
-        findingList(all, { object: (r) => this.crds.reveal(r), fix: (f) => applyFix(this.c, this.crds, f), rule: (r) => void this.open(r) }),
+        // Only the rules of lint have pages.
+        findingList(a.problems, { object: (r) => this.crds.reveal(r) }),
+        findingList(a.findings, { object: (r) => this.crds.reveal(r), fix: (f) => applyFix(this.c, this.crds, crds, f), rule: (r) => void this.open(r) }),
         a.more && h("p", { class: "note" }, "There are more findings than are shown.")
       );
     }
@@ -1403,7 +1453,7 @@ spec:
           const s = this.c.state;
           this.result.classList.add("stale");
           const request = { crds: s.crds, objects: s.object, semantics: s.semantics, both: true, ...s.update ? { old: s.old } : {} };
-          this.show(await this.c.engine.ask("check", request, signal));
+          this.show(await this.c.engine.ask("check", request, signal), request.objects);
         },
         (message2) => this.fail(message2)
       );
@@ -1412,7 +1462,7 @@ spec:
       this.result.classList.remove("stale");
       replace(this.result, h("p", { class: "banner rejected", role: "alert" }, message2));
     }
-    show(a) {
+    show(a, objects) {
       this.result.classList.remove("stale");
       this.crds.show(a.crds);
       this.old.show(a.old);
@@ -1421,7 +1471,7 @@ spec:
       parts.push(this.texts("The CRDs cannot be read", a.crds, { object: (r) => this.crds.reveal(r) }));
       parts.push(this.texts("The object cannot be read", a.text, { object: (r) => this.object.reveal(r) }));
       parts.push(this.texts("The object before the update cannot be read", a.old, { object: (r) => this.old.reveal(r) }));
-      for (const o of a.objects) parts.push(this.one(o, a.objects.length > 1));
+      for (const o of a.objects) parts.push(this.one(o, objects, a.objects.length > 1));
       if (a.more) parts.push(h("p", { class: "note" }, "There are more objects than are shown."));
       if (a.objects.length === 0 && a.text.length === 0) parts.push(h("p", { class: "note" }, "Enter an object to see what an API server would store."));
       replace(this.result, ...parts);
@@ -1430,9 +1480,9 @@ spec:
       if (findings.length === 0) return void 0;
       return h("div", { class: "card" }, h("p", { class: "banner rejected" }, title), findingList(findings, actions));
     }
-    one(o, several) {
+    one(o, objects, several) {
       const name = [o.kind || "Object", o.namespace && o.name ? o.namespace + "/" + o.name : o.name].filter(Boolean).join(" ");
-      const actions = { object: (r) => this.object.reveal(r), schema: (r) => this.crds.reveal(r), fix: (f) => applyFix(this.c, this.object, f) };
+      const actions = { object: (r) => this.object.reveal(r), schema: (r) => this.crds.reveal(r), fix: (f) => applyFix(this.c, this.object, objects, f) };
       const other = o.other;
       return h(
         "article",

@@ -5,7 +5,11 @@
     importScripts("wasm_exec.js");
     const go = new Go();
     const { instance } = await WebAssembly.instantiateStreaming(fetch("espalier.wasm"), go.importObject);
-    void go.run(instance);
+    const ended = (why) => postMessage({ ended: "the engine has ended: " + why });
+    go.run(instance).then(
+      () => ended("it may need more memory than the browser gives it"),
+      (e) => ended(e instanceof Error ? e.message : String(e))
+    );
   }
   var started = start();
   started.then(
@@ -13,7 +17,15 @@
     (e) => postMessage({ problem: "the engine cannot be loaded: " + (e instanceof Error ? e.message : String(e)) })
   );
   onmessage = async (e) => {
-    await started;
-    postMessage({ response: await espalierAnswer(e.data.name, e.data.request) });
+    try {
+      await started;
+    } catch {
+      return;
+    }
+    try {
+      postMessage({ response: await espalierAnswer(e.data.name, e.data.request) });
+    } catch (e2) {
+      postMessage({ ended: "the engine has ended: " + (e2 instanceof Error ? e2.message : String(e2)) });
+    }
   };
 })();
