@@ -430,11 +430,14 @@ func (w *workspace) validateFile(ctx context.Context, f *workspaceFile, v *valid
 // documents visits the documents of one file of the input.
 func (w *workspace) documents(ctx context.Context, flags input.Flags, path string, visit func(*input.Document) error,
 	problem func(input.Problem)) error {
-	if rendered, failed, ok := w.rendered.of(path); ok {
-		if failed != nil {
-			problem(*failed)
+	if chart := w.rendered.of(path); chart != nil {
+		if !chart.isCurrent(path, w.buffers) {
+			return ctx.Err() // the next rendering follows
 		}
-		for _, d := range rendered {
+		if _, rendered := chart.documents[path]; !rendered {
+			problem(*chart.problem)
+		}
+		for _, d := range chart.documents[path] {
 			if err := visit(d); err != nil {
 				return err
 			}

@@ -44,11 +44,13 @@ type workspaceCharts struct {
 	known atomic.Pointer[renderedCharts]
 }
 
+// chartFlags returns the flags that render a chart, and the open files that they read.
+type chartFlags func(context.Context) (input.Flags, *input.Buffers)
+
 // workspaceChart is a chart with an open template.
 type workspaceChart struct {
-	dir string
-	// flags are those that render it.
-	flags func(context.Context) input.Flags
+	dir   string
+	flags chartFlags
 	// touched is the time of the last change, and version counts changes.
 	touched time.Time
 	version int
@@ -61,6 +63,8 @@ type renderedChart struct {
 	// documents are those of each template, and items the CRDs among them.
 	documents map[string][]*input.Document
 	crds      []*input.Item
+	// buffers are the open files that it was rendered from.
+	buffers *input.Buffers
 	// problem is why it cannot be rendered, or nil.
 	problem *input.Problem
 }
@@ -76,20 +80,25 @@ func (c *workspaceCharts) results() *renderedCharts {
 	return c.known.Load()
 }
 
-// of returns the documents and the problem of a template, if its chart was rendered.
-func (r *renderedCharts) of(template string) (documents []*input.Document, problem *input.Problem, ok bool) {
+// of returns the chart whose rendering has a template, or nil.
+func (r *renderedCharts) of(template string) *renderedChart {
 	if r == nil {
-		return nil, nil, false
+		return nil
 	}
 	for _, chart := range r.charts {
-		if found, rendered := chart.documents[template]; rendered {
-			return found, nil, true
-		}
-		if chart.problem != nil && chart.problem.File == template {
-			return nil, chart.problem, true
+		if _, rendered := chart.documents[template]; rendered || chart.problem != nil && chart.problem.File == template {
+			return chart
 		}
 	}
-	return nil, nil, false
+	return nil
+}
+
+// isCurrent reports whether a template was rendered as it is in buffers. The lines of another text mean
+// nothing in it.
+func (r *renderedChart) isCurrent(template string, buffers *input.Buffers) bool {
+	then, wasOpen := r.buffers.Text(template)
+	now, isOpen := buffers.Text(template)
+	return wasOpen == isOpen && bytes.Equal(then, now)
 }
 
 // chartOf returns the chart of a template, which is the closest directory that has a chart and this
@@ -116,7 +125,7 @@ func (w *workspace) renderCharts(paths []string) {
 		return
 	}
 	renderer := w.checks.charts
-	wanted := map[string]func(context.Context) input.Flags{}
+	wanted := map[string]chartFlags{}
 	for _, path := range paths {
 		text, open := w.buffers.Text(path)
 		if renderer == nil || !open || !bytes.Contains(text, []byte("{{")) {
@@ -130,18 +139,19 @@ func (w *workspace) renderCharts(paths []string) {
 			break
 		}
 		flags, buffers := w.checks.validating.objects.With(dir), w.buffers
-		wanted[dir] = func(ctx context.Context) input.Flags {
+		wanted[dir] = func(ctx context.Context) (input.Flags, *input.Buffers) {
 			flags.Recursive, flags.Unchanged, flags.Build = false, nil, nil
 			flags.Helm, flags.HelmNamed = renderer.Again(maxRenderedBytes), true
-			flags.Git = input.NewRepositories(ctx).WithBuffers(buffers)
-			return flags
+			at := buffers.Snapshot()
+			flags.Git = input.NewRepositories(ctx).WithBuffers(at)
+			return flags, at
 		}
 	}
 	w.charts.keep(wanted)
 }
 
 // keep renders charts that are not rendered yet, and forgets others.
-func (c *workspaceCharts) keep(wanted map[string]func(context.Context) input.Flags) {
+func (c *workspaceCharts) keep(wanted map[string]chartFlags) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for dir := range c.byDir {
@@ -213,7 +223,7 @@ func (c *workspaceCharts) renderOnce(ctx context.Context, chart *workspaceChart)
 		}
 		return true
 	}
-	result := renderChart(ctx, flags(ctx))
+	result := renderChart(ctx, flags)
 	if ctx.Err() != nil {
 		return false
 	}
@@ -244,11 +254,12 @@ func (c *workspaceCharts) publish() {
 }
 
 // renderChart renders the chart that the flags name.
-func renderChart(ctx context.Context, flags input.Flags) *renderedChart {
+func renderChart(ctx context.Context, of chartFlags) *renderedChart {
 	ctx, cancel := context.WithTimeout(ctx, maxRenderTime)
 	defer cancel()
+	flags, buffers := of(ctx)
 	defer func() { _ = flags.Git.Close() }() // it has read files only
-	result := &renderedChart{documents: map[string][]*input.Document{}}
+	result := &renderedChart{documents: map[string][]*input.Document{}, buffers: buffers}
 	fail := func(p input.Problem) {
 		if p.Rule == input.Unrendered && result.problem == nil {
 			result.problem = &p
@@ -289,8 +300,7 @@ func (w *workspace) useRendered() bool {
 		return false
 	}
 	for path, f := range w.files {
-		_, _, before := w.rendered.of(path)
-		if _, _, after := now.of(path); before || after {
+		if w.rendered.of(path) != nil || now.of(path) != nil {
 			w.versions++
 			f.version = w.versions
 		}
@@ -321,7 +331,7 @@ func renderedRange(text *lsp.Text, f *report.Finding) (lsp.Range, bool) {
 	if line == 0 {
 		line = documentStart(string(text.Bytes()), f.Object.Kind)
 	}
-	start, end := text.Line(line - 1)
+	start, end := text.Line(min(line, text.Lines()) - 1)
 	src := text.Bytes()[start:end]
 	trimmed := bytes.TrimSpace(src)
 	if len(trimmed) > 0 {

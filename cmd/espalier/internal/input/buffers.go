@@ -2,6 +2,7 @@ package input
 
 import (
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,6 +43,13 @@ func (b *Buffers) Text(path string) ([]byte, bool) {
 	defer b.mu.RUnlock()
 	text, ok := b.byPath[filepath.Clean(path)]
 	return text, ok
+}
+
+// Snapshot returns the buffers as they are now.
+func (b *Buffers) Snapshot() *Buffers {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return &Buffers{byPath: maps.Clone(b.byPath)}
 }
 
 // merge adds the files of a directory that only buffers have to its entries.
