@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -37,15 +38,18 @@ type DefinitionCache struct {
 
 // OpenDefinitionCache returns the cache of an API server below a directory, which is created.
 func OpenDefinitionCache(root string, config *rest.Config) (*DefinitionCache, error) {
-	c := &DefinitionCache{dir: filepath.Join(root, cacheName(config)), files: map[string]bool{}}
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+	c := &DefinitionCache{dir: filepath.Join(root, ServerName(config)), files: map[string]bool{}}
+	if err := c.create(); err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	_ = os.Chtimes(c.dir, now, now) // it is only used to remove the oldest
 	removeOldest(root)
 	entries, err := os.ReadDir(c.dir)
 	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), newPrefix) {
+			if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > maxWriting {
+				_ = os.Remove(filepath.Join(c.dir, entry.Name())) // the next start tries again
+			}
+		}
 		name, ok := strings.CutSuffix(entry.Name(), cacheExtension)
 		if ok && entry.Type().IsRegular() && isDefinitionName(name) && len(c.files) < maxCached {
 			c.files[name] = true
@@ -54,12 +58,38 @@ func OpenDefinitionCache(root string, config *rest.Config) (*DefinitionCache, er
 	return c, err
 }
 
-// cacheExtension is the extension of a cached CRD.
-const cacheExtension = ".json"
+const (
+	// cacheExtension is the extension of a cached CRD, and newPrefix the start of the name of one that is
+	// being written.
+	cacheExtension = ".json"
+	newPrefix      = ".new-"
+	// maxWriting is the age above which the process that has written a file has ended before it was
+	// complete.
+	maxWriting = time.Hour
+)
 
-// cacheName returns the name of the directory of an API server. Test clusters often have the address
+// create creates the directory, unless it exists, and marks it as used.
+func (c *DefinitionCache) create() error {
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return err
+	}
+	for _, dir := range []string{filepath.Dir(c.dir), c.dir} {
+		info, err := os.Lstat(dir)
+		switch {
+		case err != nil:
+			return err
+		case !info.IsDir() || !isPrivate(info):
+			return fmt.Errorf("%s is not a directory that only you can write to", dir)
+		}
+	}
+	now := time.Now()
+	_ = os.Chtimes(c.dir, now, now) // it is only used to remove the oldest
+	return nil
+}
+
+// ServerName returns a name for an API server, which is that of its directory in a cache. Test clusters often have the address
 // of an earlier one, but another CA.
-func cacheName(config *rest.Config) string {
+func ServerName(config *rest.Config) string {
 	h := sha256.New()
 	ca := config.CAData
 	if len(ca) == 0 && config.CAFile != "" {
@@ -128,11 +158,15 @@ func (c *DefinitionCache) Write(o Object) error {
 	if len(text) > maxCachedBytes {
 		return fmt.Errorf("the CRD is larger than %d MiB", maxCachedBytes>>20)
 	}
-	if old, err := os.ReadFile(c.Path(o.Name)); err == nil && bytes.Equal(old, text) {
+	if c.has(o.Name, text) {
 		c.files[o.Name] = true
 		return nil
 	}
-	f, err := os.CreateTemp(c.dir, ".new-*")
+	// The directory may have been removed since it was opened.
+	if err := c.create(); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(c.dir, newPrefix+"*")
 	if err != nil {
 		return err
 	}
@@ -146,6 +180,17 @@ func (c *DefinitionCache) Write(o Object) error {
 	}
 	c.files[o.Name] = true
 	return nil
+}
+
+// has reports whether the file of a CRD has a text.
+func (c *DefinitionCache) has(name string, text []byte) bool {
+	f, err := os.OpenFile(c.Path(name), os.O_RDONLY|openFlags, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // it is only read
+	old, err := io.ReadAll(io.LimitReader(f, int64(len(text))+1))
+	return err == nil && bytes.Equal(old, text)
 }
 
 // cachedText returns a CRD without what does not matter to objects, and that changes often.

@@ -29,6 +29,9 @@ const (
 	settleTime = 200 * time.Millisecond
 	// pollTime is the time between two lists if the user may not watch CRDs.
 	pollTime = time.Minute
+	// steadyTime is how long a watch lasts if nothing is wrong. After a shorter one there is a pause,
+	// which starts with settleTime and doubles up to pollTime.
+	steadyTime = 30 * time.Second
 )
 
 // Update is what has changed in the CRDs of an API server.
@@ -41,8 +44,14 @@ type Update struct {
 }
 
 // Follow reads the CRDs of an API server and calls changed with all of them, and then with those that
-// change. It keeps none of them. It returns when a request fails, or when ctx ends.
+// change. It keeps none of them. It returns when a request fails, or when ctx ends. If only watches fail,
+// it lists the CRDs every minute.
 func Follow(ctx context.Context, config *rest.Config, changed func(Update)) error {
+	return follow(ctx, config, changed, sleep)
+}
+
+// follow is Follow with a function that waits.
+func follow(ctx context.Context, config *rest.Config, changed func(Update), wait func(context.Context, time.Duration) error) error {
 	listing, err := NewCluster(config)
 	if err != nil {
 		return err
@@ -58,7 +67,7 @@ func Follow(ctx context.Context, config *rest.Config, changed func(Update)) erro
 			utilnet.CloseIdleConnectionsFor(c.(*served).client.Client.Transport)
 		}
 	}()
-	f := &follower{list: listing.(*served), watching: watching.(*served), changed: changed}
+	f := &follower{list: listing.(*served), watching: watching.(*served), changed: changed, wait: wait}
 	for {
 		if err := f.read(ctx); err != nil {
 			return err
@@ -73,6 +82,9 @@ func Follow(ctx context.Context, config *rest.Config, changed func(Update)) erro
 type follower struct {
 	list, watching *served
 	changed        func(Update)
+	wait           func(context.Context, time.Duration) error
+	// pause is the last pause after a watch that has not lasted, or 0.
+	pause time.Duration
 	// pending are the CRDs by name that have changed and that changed was not called with. Those
 	// without JSON are deleted. version is the resource version up to which all are known.
 	pending map[string]Object
@@ -119,26 +131,40 @@ func (f *follower) tell(complete bool) {
 func (f *follower) follow(ctx context.Context) error {
 	for {
 		if f.version == "" {
-			return sleep(ctx, pollTime)
+			return f.wait(ctx, pollTime)
 		}
+		start := time.Now()
 		err := f.watch(ctx)
 		var status *apierrors.StatusError
+		refused := errors.As(err, &status)
+		expired := errors.Is(err, errExpired) || refused && status.ErrStatus.Code == http.StatusGone
 		switch {
-		case err == nil, errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		case errors.Is(err, errExpired):
-			return nil
-		case errors.As(err, &status) && status.ErrStatus.Code == http.StatusGone:
-			return nil
-		case apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err):
-			return sleep(ctx, pollTime)
+		case err == nil, expired, errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+			if err := f.rest(ctx, time.Since(start)); err != nil || expired {
+				return err
+			}
+		case refused && !apierrors.IsUnauthorized(err):
+			// The server lists CRDs. It may not allow the user to watch them.
+			return f.wait(ctx, pollTime)
 		default:
 			return fmt.Errorf("watch the CRDs: %w", err)
 		}
 	}
 }
 
-// errExpired is returned if the server has no events since the last known version.
-var errExpired = errors.New("the resource version is too old")
+// rest waits after a watch, unless it has lasted: a server that ends each watch at once, or that has
+// always forgotten the version of its last list, must not be kept busy.
+func (f *follower) rest(ctx context.Context, lasted time.Duration) error {
+	if lasted >= steadyTime {
+		f.pause = 0
+		return ctx.Err()
+	}
+	f.pause = min(max(2*f.pause, settleTime), pollTime)
+	return f.wait(ctx, f.pause)
+}
+
+// errExpired is returned if the server cannot continue a watch: the CRDs have to be listed again.
+var errExpired = errors.New("the server has ended the watch")
 
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
@@ -201,8 +227,7 @@ func (f *follower) watch(ctx context.Context) error {
 				if err := <-ended; !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 					return err
 				}
-				// A server that ends each watch at once is not asked in a busy loop.
-				return sleep(ctx, settleTime)
+				return nil
 			}
 			before := len(f.pending)
 			if err := f.apply(e); err != nil {
@@ -221,18 +246,13 @@ func (f *follower) watch(ctx context.Context) error {
 func (f *follower) apply(e watchEvent) error {
 	var head struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
-		Code     int               `json:"code"`
-		Message  string            `json:"message"`
 	}
 	if err := json.Unmarshal(e.Object, &head); err != nil {
 		return fmt.Errorf("the answer is not a watch: %w", err)
 	}
 	switch e.Type {
 	case "ERROR":
-		if head.Code == http.StatusGone {
-			return errExpired
-		}
-		return fmt.Errorf("the server has ended the watch: %s", head.Message)
+		return errExpired
 	case "ADDED", "MODIFIED":
 		o := definitionOf(identified(Object{JSON: e.Object}))
 		f.pending[o.Name] = o

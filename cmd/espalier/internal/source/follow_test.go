@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -37,11 +38,18 @@ func (f *follows) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	text := next(&f.events)
 	if text == "" {
-		w.WriteHeader(http.StatusInternalServerError)
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	if text == forbidden {
+		w.WriteHeader(http.StatusForbidden)
 		return
 	}
 	fmt.Fprintln(w, text)
 }
+
+// forbidden stands for a watch that the server refuses.
+const forbidden = "forbidden"
 
 func event(kind, name, version string) string {
 	return fmt.Sprintf(`{"type": %q, "object": {"metadata": {"name": %q, "resourceVersion": %q}}}`, kind, name, version)
@@ -59,7 +67,7 @@ func TestFollow(t *testing.T) {
 	}})
 	defer server.Close()
 	var got []string
-	err := Follow(t.Context(), &rest.Config{Host: server.URL, Timeout: time.Minute}, func(u Update) {
+	err := follow(t.Context(), &rest.Config{Host: server.URL, Timeout: time.Minute}, func(u Update) {
 		text := fmt.Sprint(u.Complete)
 		for _, o := range u.CRDs {
 			text += " " + o.Name
@@ -68,7 +76,7 @@ func TestFollow(t *testing.T) {
 			}
 		}
 		got = append(got, text+" -"+strings.Join(u.Deleted, " "))
-	})
+	}, func(ctx context.Context, _ time.Duration) error { return ctx.Err() })
 	if err == nil || !strings.HasPrefix(err.Error(), "watch the CRDs: ") {
 		t.Errorf("got %v", err)
 	}
@@ -79,6 +87,27 @@ func TestFollow(t *testing.T) {
 	cancel()
 	if err := Follow(ctx, &rest.Config{Host: server.URL}, func(Update) {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestFollowPauses follows a server whose watches end at once, in different ways: the pauses get longer.
+func TestFollowPauses(t *testing.T) {
+	t.Parallel()
+	const gone = `{"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}`
+	server := httptest.NewServer(&follows{events: []string{event("BOOKMARK", "", "6"), gone, gone, gone, forbidden, gone}})
+	defer server.Close()
+	var got []string
+	lists := 0
+	err := follow(t.Context(), &rest.Config{Host: server.URL, Timeout: time.Minute}, func(Update) { lists++ },
+		func(_ context.Context, d time.Duration) error {
+			got = append(got, d.String())
+			return nil
+		})
+	if err == nil || lists != 6 {
+		t.Errorf("%d lists, %v", lists, err)
+	}
+	if want := "200ms 400ms 800ms 1.6s 1m0s 3.2s"; strings.Join(got, " ") != want {
+		t.Errorf("got %s, want %s", strings.Join(got, " "), want)
 	}
 }
 
@@ -118,7 +147,72 @@ func TestDefinitionCache(t *testing.T) {
 	if entries, err := os.ReadDir(root); err != nil || len(entries) != maxServers {
 		t.Errorf("%d servers are cached, %v", len(entries), err)
 	}
+	// Another process, or the user, has removed the directory.
+	if err := os.RemoveAll(root); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Write(Object{Name: "a.b", JSON: text}); err != nil {
+		t.Error(err)
+	}
 	if err := errors.Join(c.Remove("a.b"), c.Remove("a.b")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDefinitionCacheAttacks opens directories that others may write to, and files that are not what
+// they seem.
+func TestDefinitionCacheAttacks(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("modes have no meaning")
+	}
+	config := &rest.Config{Host: "https://example.com"}
+	open := func(root string) error {
+		_, err := OpenDefinitionCache(root, config)
+		return err
+	}
+	root := filepath.Join(t.TempDir(), "clusters")
+	if err := open(root); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(root, ServerName(config))
+	for _, path := range []string{root, dir} {
+		if err := os.Chmod(path, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := open(root); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("got %v", err)
+		}
+		if err := os.Chmod(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(root, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(link); err == nil {
+		t.Error("a symbolic link is opened")
+	}
+	left, recent := filepath.Join(dir, ".new-1"), filepath.Join(dir, ".new-2")
+	long := time.Now().Add(-2 * time.Hour)
+	err := errors.Join(os.WriteFile(left, nil, 0o600), os.WriteFile(recent, nil, 0o600), os.Chtimes(left, long, long))
+	if err := errors.Join(err, open(root)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(recent); err != nil {
+		t.Error(err)
+	}
+	// A link in the place of a CRD is replaced, also if it leads to the same text.
+	c, err := OpenDefinitionCache(root, config)
+	object := Object{Name: "a.b", JSON: []byte(`{"metadata": {"name": "a.b"}}`)}
+	if err := errors.Join(err, c.Write(object), os.Rename(c.Path("a.b"), recent), os.Symlink(recent, c.Path("a.b")), c.Write(object)); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(c.Path("a.b")); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("got %v, %v", info, err)
 	}
 }
