@@ -48,9 +48,11 @@ type definition struct {
 	kept  *input.Item
 	place input.Place
 	read  weak.Pointer[input.Item]
-	// reading guards read, and unread is set if the CRD could not be read again.
+	// reading guards read, and unread is set if the CRD could not be read again. lost is called then,
+	// unless it is nil.
 	reading sync.Mutex
 	unread  atomic.Bool
+	lost    func()
 	// semantics is the value of --semantics.
 	semantics schema.Semantics
 	// using guards the documents of items, which are not safe for concurrent use.
@@ -269,6 +271,9 @@ func (d *definition) load() (*input.Item, error) {
 		d.read = weak.Make(it)
 	} else {
 		d.unread.Store(true)
+		if d.lost != nil {
+			d.lost()
+		}
 	}
 	return it, err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -37,11 +38,14 @@ type lspCluster struct {
 	// known is nil before the first CRDs are known.
 	known atomic.Pointer[servedCRDs]
 
-	// Only run uses these: the cache, its server, and the CRDs by name.
-	cache    *source.DefinitionCache
-	cacheFor string
-	byName   map[string]*servedCRD
-	files    *input.Repositories
+	// lost has an element if a CRD in the cache cannot be read anymore.
+	lost chan struct{}
+
+	// Only run uses these: the server, its cache, and the CRDs by name.
+	server string
+	cache  *source.DefinitionCache
+	byName map[string]*servedCRD
+	files  *input.Repositories
 }
 
 // servedCRDs are the CRDs of a cluster at one moment. They never change.
@@ -57,10 +61,22 @@ type servedCRD struct {
 	kinds       []assist.Kind
 }
 
-// Delays after a request has failed: the first, which doubles, and the longest.
+// unread reports whether it could not be read again.
+func (c *servedCRD) unread() bool {
+	for _, d := range c.definitions {
+		if d.unread.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// Delays after a request has failed: the first, which doubles, and the longest. The first one counts
+// again if requests have succeeded for steadyTime.
 const (
 	firstRetry = time.Second
 	lastRetry  = time.Minute
+	steadyTime = 30 * time.Second
 )
 
 // clusterCacheDir returns the directory of the caches of clusters, or "" if the user has none.
@@ -97,37 +113,30 @@ func (s *servedCRDs) of(sem schema.Semantics) []*definition {
 // run follows the CRDs of the cluster until the context ends.
 func (c *lspCluster) run(ctx context.Context) {
 	c.files = input.NewRepositories(ctx)
-	c.byName = map[string]*servedCRD{}
 	defer func() { _ = c.files.Close() }() // it has read files only
 	told, down, wait := false, false, firstRetry
 	for {
-		// The kubeconfig is read again each time: its credentials may be new.
-		config, err := c.flags.Config()
-		if err == nil {
-			if config.ExecProvider != nil {
-				config.ExecProvider.StdinUnavailable = true // it is the connection to the editor
+		worked, err := c.follow(ctx, func() {
+			if down {
+				c.tell(lsp.MessageInfo, false, "espalier reads the CRDs of the cluster again")
 			}
-			c.open(ctx, config)
-			err = source.Follow(ctx, config, func(u source.Update) {
-				if down {
-					c.tell(lsp.MessageInfo, false, "espalier reads the CRDs of the cluster again")
-				}
-				down, wait = false, firstRetry
-				c.update(ctx, u)
-			})
-		}
+			down = false
+		})
 		if ctx.Err() != nil {
 			return
 		}
-		if !down {
+		if worked >= steadyTime {
+			wait = firstRetry
+		}
+		if !down && !errors.Is(err, errLost) {
 			using := "objects without a CRD in the workspace are not checked"
 			if !c.pending() {
 				using = fmt.Sprintf("the %d that were read before are used", len(c.byName))
 			}
 			// The user is told once. What follows is in the log.
 			c.tell(lsp.MessageWarning, !told, fmt.Sprintf("espalier cannot read the CRDs of the cluster: %v: %s", err, using))
+			told, down = true, true
 		}
-		told, down = true, true
 		select {
 		case <-time.After(wait):
 			wait = min(2*wait, lastRetry)
@@ -137,13 +146,63 @@ func (c *lspCluster) run(ctx context.Context) {
 	}
 }
 
+// errLost is returned if the CRDs have to be listed again because the cache does not have one anymore.
+var errLost = errors.New("the cache has changed")
+
+// follow follows the CRDs of the cluster until that fails. It calls works before each update, and returns
+// the time since the first one. A panic is an error: the next attempt may succeed.
+func (c *lspCluster) follow(ctx context.Context, works func()) (worked time.Duration, err error) {
+	var since time.Time
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+		if !since.IsZero() {
+			worked = time.Since(since)
+		}
+	}()
+	// The kubeconfig is read again each time: its credentials may be new.
+	config, err := c.flags.Config()
+	if err != nil {
+		return 0, err
+	}
+	if config.ExecProvider != nil {
+		config.ExecProvider.StdinUnavailable = true // it is the connection to the editor
+	}
+	c.open(ctx, config)
+	following, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // ends with follow
+		select {
+		case <-c.lost:
+			cancel(errLost)
+		case <-following.Done():
+		}
+	}()
+	err = source.Follow(following, config, func(u source.Update) {
+		if since.IsZero() {
+			since = time.Now()
+		}
+		works()
+		c.update(ctx, u)
+	})
+	if errors.Is(context.Cause(following), errLost) {
+		err = errLost
+	}
+	return 0, err
+}
+
 // open opens the cache of a cluster, and uses what it has.
 func (c *lspCluster) open(ctx context.Context, config *rest.Config) {
-	if c.cacheFor == config.Host {
+	server := source.ServerName(config)
+	if c.server == server {
 		return
 	}
-	c.cacheFor, c.cache = config.Host, nil
+	c.server, c.cache = server, nil
 	clear(c.byName)
+	if c.known.Swap(nil) != nil {
+		c.changed() // they are those of another cluster
+	}
 	if c.root == "" {
 		return
 	}
@@ -188,7 +247,7 @@ func (c *lspCluster) update(ctx context.Context, u source.Update) {
 		if crd == nil {
 			crd = keptCRD(o)
 		}
-		if old := before[o.Name]; crd != nil && old != nil && old.sum == crd.sum {
+		if old := before[o.Name]; crd != nil && old != nil && old.sum == crd.sum && !old.unread() {
 			crd = old // it may be compiled
 		}
 		if crd != nil {
@@ -219,8 +278,16 @@ func (c *lspCluster) read(ctx context.Context, name string) (found *servedCRD) {
 		}
 		return nil
 	}, func(input.Problem) { found = nil })
-	if err != nil {
+	if err != nil || found == nil {
 		return nil
+	}
+	for _, d := range found.definitions {
+		d.lost = func() {
+			select {
+			case c.lost <- struct{}{}:
+			default: // the CRDs are about to be listed
+			}
+		}
 	}
 	return found
 }
@@ -266,22 +333,31 @@ func (c *lspCluster) publish() {
 	c.changed()
 }
 
+func newCRDsOfCluster(flags source.Cluster, root string, changed func(), tell func(lsp.MessageType, bool, string)) *lspCluster {
+	return &lspCluster{flags: flags, root: root, changed: changed, tell: tell, lost: make(chan struct{}, 1), byName: map[string]*servedCRD{}}
+}
+
 // newLSPCluster returns the cluster of a session, or nil if there is none.
 func (s *lspSession) newLSPCluster(o lspOptions) *lspCluster {
 	if o.cluster == nil {
 		return nil
 	}
-	return &lspCluster{flags: *o.cluster, root: o.caches, changed: s.client.Diagnose, tell: func(kind lsp.MessageType, show bool, message string) {
+	return newCRDsOfCluster(*o.cluster, o.caches, s.client.Diagnose, func(kind lsp.MessageType, show bool, message string) {
 		if show {
 			s.client.ShowMessage(kind, message)
 		} else {
 			s.client.LogMessage(kind, message)
 		}
-	}}
+	})
 }
 
 // background runs a function until the session ends. A panic ends the function only.
 func (s *lspSession) background(what string, run func(context.Context)) {
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	if s.closed {
+		return // Close waits for those that it knows
+	}
 	s.running.Add(1)
 	go func() {
 		defer s.running.Done()
@@ -295,7 +371,7 @@ func (s *lspSession) background(what string, run func(context.Context)) {
 }
 
 // skipped returns which objects are not validated. As long as the CRDs of the cluster are unknown,
-// nothing is said about objects that have none in the workspace.
+// objects that have none in the workspace get no findings.
 func (w *workspace) skipped() skipFlags {
 	skip := w.checks.validating.skip
 	if w.cluster != nil && w.served == nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,8 +50,10 @@ type chartFlags func(context.Context) (input.Flags, *input.Buffers)
 
 // workspaceChart is a chart with an open template.
 type workspaceChart struct {
-	dir   string
-	flags chartFlags
+	dir string
+	// flags follow from settings: with other settings it is rendered again.
+	flags    chartFlags
+	settings *checks
 	// touched is the time of the last change, and version counts changes.
 	touched time.Time
 	version int
@@ -147,11 +150,11 @@ func (w *workspace) renderCharts(paths []string) {
 			return flags, at
 		}
 	}
-	w.charts.keep(wanted)
+	w.charts.keep(wanted, w.checks)
 }
 
-// keep renders charts that are not rendered yet, and forgets others.
-func (c *workspaceCharts) keep(wanted map[string]chartFlags) {
+// keep renders charts that are not rendered yet with these settings, and forgets others.
+func (c *workspaceCharts) keep(wanted map[string]chartFlags, settings *checks) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for dir := range c.byDir {
@@ -163,12 +166,16 @@ func (c *workspaceCharts) keep(wanted map[string]chartFlags) {
 	for dir, flags := range wanted {
 		if chart := c.byDir[dir]; chart != nil {
 			chart.flags = flags
+			if chart.settings != settings {
+				chart.settings = settings
+				c.change(chart)
+			}
 			continue
 		}
 		if c.byDir == nil {
 			c.byDir = map[string]*workspaceChart{}
 		}
-		c.byDir[dir] = &workspaceChart{dir: dir, flags: flags}
+		c.byDir[dir] = &workspaceChart{dir: dir, flags: flags, settings: settings}
 		c.render(c.byDir[dir])
 	}
 }
@@ -182,11 +189,16 @@ func (c *workspaceCharts) touch(path string) {
 	defer c.mu.Unlock()
 	for dir, chart := range c.byDir {
 		if isBelow(path, dir) || isBelow(dir, path) {
-			chart.version++
-			chart.touched = time.Now()
-			c.render(chart)
+			c.change(chart)
 		}
 	}
+}
+
+// change renders a chart again after a pause. The caller holds mu.
+func (c *workspaceCharts) change(chart *workspaceChart) {
+	chart.version++
+	chart.touched = time.Now()
+	c.render(chart)
 }
 
 // render starts to render a chart, unless that is running. The caller holds mu.
@@ -196,13 +208,18 @@ func (c *workspaceCharts) render(chart *workspaceChart) {
 	}
 	chart.running = true
 	c.start("rendering "+chart.dir, func(ctx context.Context) {
-		defer func() { // a panic too
+		ended := false
+		defer func() {
+			if ended {
+				return // another one may be running
+			}
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			chart.running = false
+			chart.running = false // after a panic
 		}()
 		for c.renderOnce(ctx, chart) {
 		}
+		ended = true
 	})
 }
 
@@ -227,11 +244,14 @@ func (c *workspaceCharts) renderOnce(ctx context.Context, chart *workspaceChart)
 	if ctx.Err() != nil {
 		return false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	// Only this function sets chart.result, for one rendering at a time. The client may be slow to read
+	// a message, and touch must not wait for it.
 	if p := result.problem; p != nil && (chart.result == nil || chart.result.problem == nil || chart.result.problem.Message != p.Message) {
 		c.log(fmt.Sprintf("%s: %s: its templates are not checked", chart.dir, p.Message))
 	}
+	result.reuse(chart.result)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	chart.result = result
 	if c.byDir[chart.dir] == chart {
 		c.publish()
@@ -244,8 +264,8 @@ func (c *workspaceCharts) renderOnce(ctx context.Context, chart *workspaceChart)
 // publish lets the workspace see the results. The caller holds mu.
 func (c *workspaceCharts) publish() {
 	now := &renderedCharts{}
-	for _, chart := range c.byDir {
-		if chart.result != nil {
+	for _, dir := range slices.Sorted(maps.Keys(c.byDir)) {
+		if chart := c.byDir[dir]; chart.result != nil {
 			now.charts = append(now.charts, chart.result)
 		}
 	}
@@ -309,18 +329,38 @@ func (w *workspace) useRendered() bool {
 	return true
 }
 
-// renderedCRDs returns the CRDs that charts render, of kinds that no CRD of a file has.
-func (w *workspace) renderedCRDs(kinds map[any]bool) (all []*definition) {
+// reuse replaces CRDs by those of the rendering before that are the same: they may be compiled.
+func (r *renderedChart) reuse(before *renderedChart) {
+	if before == nil {
+		return
+	}
+	for i, it := range r.crds {
+		same := slices.IndexFunc(before.crds, func(old *input.Item) bool {
+			return old.File == it.File && old.Doc.Line() == it.Doc.Line() && old.Base == it.Base && old.Sum() == it.Sum()
+		})
+		if same >= 0 && before.isCurrent(it.File, r.buffers) {
+			r.crds[i] = before.crds[same]
+		}
+	}
+}
+
+// renderedCRDs returns the CRDs that charts render.
+func (w *workspace) renderedCRDs() (all []*definition) {
 	if w.rendered == nil {
 		return nil
 	}
+	sem, kept := w.checks.validator.semantics.Semantics, map[*input.Item]*definition{}
 	for _, chart := range w.rendered.charts {
 		for _, it := range chart.crds {
-			if d := newDefinition(it, w.checks.validator.semantics.Semantics); !kinds[d.kind] {
-				all = append(all, d)
+			d := w.ofCharts[it]
+			if d == nil || d.semantics != sem {
+				d = newDefinition(it, sem)
 			}
+			kept[it] = d
+			all = append(all, d)
 		}
 	}
+	w.ofCharts = kept
 	return all
 }
 

@@ -28,9 +28,12 @@ type lspSession struct {
 	builtin *builtinVersions
 	// cluster has the CRDs of a cluster. It is nil if there is none.
 	cluster *lspCluster
-	// ctx is that of the session, and running counts the functions in the background.
-	ctx     context.Context
-	running sync.WaitGroup
+	// ctx is that of the session, and running counts the functions in the background. None starts after
+	// closed is set. starting guards that.
+	ctx      context.Context
+	running  sync.WaitGroup
+	starting sync.Mutex
+	closed   bool
 
 	mu sync.Mutex
 	// folders are those that are open in the editor, and loose the directories of other open files.
@@ -372,6 +375,9 @@ func (s *lspSession) tell(w *workspace, err error) {
 
 // Close waits for what runs in the background, whose context has ended.
 func (s *lspSession) Close() {
+	s.starting.Lock()
+	s.closed = true
+	s.starting.Unlock()
 	done := make(chan struct{})
 	go func() {
 		s.running.Wait()

@@ -83,6 +83,9 @@ type workspace struct {
 	// charts renders charts, and rendered are the results that are in use. Both may be nil.
 	charts   *workspaceCharts
 	rendered *renderedCharts
+	// ofCharts are the CRDs of rendered, and indexedCharts those in definitions.
+	ofCharts      map[*input.Item]*definition
+	indexedCharts []*definition
 }
 
 // definitionPlace identifies the text of a CRD in a file.
@@ -194,7 +197,6 @@ func (w *workspace) refresh(ctx context.Context) (err error) {
 		if err := w.configure(ctx); err != nil {
 			return err
 		}
-		w.charts.touch(w.root) // with other values, for example
 		w.known, w.files, w.order, w.definitions = map[definitionPlace]*workspaceDefinition{}, map[string]*workspaceFile{}, nil, nil
 		w.links = fileLinks{}
 		if err := w.scan(ctx, nil); err != nil {
@@ -202,10 +204,12 @@ func (w *workspace) refresh(ctx context.Context) (err error) {
 		}
 		return w.index(ctx)
 	}
+	rendered := w.useRendered()
 	changed = w.unreadable(stale)
-	changed = w.given.changed(w) || changed
-	changed = w.useRendered() || changed || w.served != w.cluster.crds()
-	if len(stale) == 0 && !changed {
+	changed = w.given.changed(w) || changed || w.served != w.cluster.crds()
+	// What was indexed last counts: it may have failed since these CRDs were rendered.
+	changed = changed || !slices.Equal(w.indexedCharts, w.renderedCRDs())
+	if len(stale) == 0 && !changed && !rendered {
 		return nil
 	}
 	w.checks.renew()
@@ -274,8 +278,8 @@ func (w *workspace) hasUnread() bool {
 	})
 }
 
-// unreadable marks the files of CRDs that could not be read again: they have changed, although nobody
-// has said so. It reports whether those of --crd are among them.
+// unreadable marks the files of CRDs that could not be read again: they have changed without a
+// notification. It reports whether those of --crd are among them.
 func (w *workspace) unreadable(stale map[string]bool) (given bool) {
 	for _, d := range w.indexed {
 		if d.unread.Load() {
@@ -489,14 +493,19 @@ func (w *workspace) index(ctx context.Context) error {
 		found = append(found, d.definition)
 		kinds[d.kind] = true
 	}
-	found = append(found, w.renderedCRDs(kinds)...)
+	ofCharts := w.renderedCRDs()
+	for _, d := range ofCharts {
+		if !kinds[d.kind] {
+			found = append(found, d)
+		}
+	}
 	w.served = w.cluster.crds()
 	others := w.served.of(v.semantics.Semantics)
 	given.Extend(func() ([]*definition, error) {
 		others := slices.DeleteFunc(slices.Clone(others), func(d *definition) bool { return kinds[d.kind] })
 		return append(slices.Clip(found), others...), nil
 	})
-	w.definitions, w.indexed = given, w.crds(nil)
+	w.definitions, w.indexed, w.indexedCharts = given, w.crds(nil), ofCharts
 	w.forget()
 	return nil
 }

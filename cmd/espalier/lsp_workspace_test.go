@@ -164,7 +164,7 @@ func TestLSPLoose(t *testing.T) {
 	c.Shutdown()
 }
 
-// TestLSPUnread changes the file of a CRD before it is needed, and nobody tells the server.
+// TestLSPUnread changes the file of a CRD before it is needed, without a notification.
 func TestLSPUnread(t *testing.T) {
 	t.Parallel()
 	root := folder(t, map[string]string{"crd.yaml": widgetCRD})
