@@ -89,8 +89,8 @@ type Outcome struct {
 	Stored string `json:"stored,omitempty"`
 	// Lines shows Stored together with what was removed.
 	Lines []Line `json:"lines,omitempty"`
-	// Notes are findings about the whole, such as a schema that no API server prunes with.
-	Notes []Finding `json:"notes,omitempty"`
+	// General are findings about the whole, such as a schema that no API server prunes with.
+	General []Finding `json:"general,omitempty"`
 
 	object schema.Object
 }
@@ -297,7 +297,7 @@ func (c *checking) stored(out *Outcome, pruned *object.Pruned, old schema.Object
 	}
 	for _, f := range []*analysis.Finding{preview(pruned), pruned.Webhook} {
 		if f != nil {
-			out.Notes = append(out.Notes, Finding{Rule: f.Rule, Severity: f.Severity, Path: f.Path, Message: f.Message, Detail: f.Detail})
+			out.General = append(out.General, Finding{Rule: f.Rule, Severity: f.Severity, Path: f.Path, Message: f.Message, Detail: f.Detail})
 		}
 	}
 	out.object = pruned.Object
@@ -330,7 +330,7 @@ func (c *checking) stored(out *Outcome, pruned *object.Pruned, old schema.Object
 	out.Lines = v.lines
 	*c.left -= v.size
 	if v.full() {
-		out.Notes = append(out.Notes, Finding{Rule: "too-large", Severity: analysis.Info,
+		out.General = append(out.General, Finding{Rule: "too-large", Severity: analysis.Info,
 			Message: "the object is too large to be shown: copy it to see all of it"})
 	}
 }

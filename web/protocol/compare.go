@@ -28,7 +28,7 @@ type CompareAnswer struct {
 	// Problems are what cannot be compared.
 	Problems []Finding `json:"problems"`
 	// Changes are the verdicts, the worst first.
-	Changes []Verdicts `json:"changes"`
+	Changes []Change `json:"changes"`
 	// Classes has the number of changes of each class.
 	Classes map[string]int `json:"classes"`
 	// Tried is the number of objects, and Affected the number of those with an effect of a class.
@@ -37,8 +37,8 @@ type CompareAnswer struct {
 	More     bool           `json:"more,omitempty"`
 }
 
-// Verdicts is a change with its verdict. Its position is that in the new text.
-type Verdicts struct {
+// Change is a change of a CRD with its verdict. Its position is that in the new text.
+type Change struct {
 	Finding
 	CRD string `json:"crd"`
 	// Class is the ID of the verdict, and Title the verdict in words.
@@ -66,7 +66,7 @@ func (e *Engine) compare(ctx context.Context, r CompareRequest) (*CompareAnswer,
 		}
 	}
 	c := &comparing{Engine: e, ctx: ctx, semantics: r.Semantics, answer: &CompareAnswer{
-		Problems: []Finding{}, Changes: []Verdicts{}, Classes: map[string]int{}, Affected: map[string]int{}}}
+		Problems: []Finding{}, Changes: []Change{}, Classes: map[string]int{}, Affected: map[string]int{}}}
 	names := []string{"old CRDs", "new CRDs", "objects"}
 	for i, t := range texts {
 		for _, p := range t.problems {
@@ -219,8 +219,8 @@ func (c *comparing) report() {
 }
 
 // verdict adds positions to a finding.
-func (p *comparedPair) verdict(f *impact.Finding) Verdicts {
-	out := Verdicts{CRD: f.CRD, Class: f.Class.ID(), Title: f.Class.String(), Version: f.Version, Field: f.Field, Objects: f.Affected,
+func (p *comparedPair) verdict(f *impact.Finding) Change {
+	out := Change{CRD: f.CRD, Class: f.Class.ID(), Title: f.Class.String(), Version: f.Version, Field: f.Field, Objects: f.Affected,
 		Finding: Finding{Rule: f.Rule, Severity: f.Severity, Path: f.Path, Message: f.Message, Detail: f.Detail}}
 	if p.new != nil {
 		out.Range = p.new.at(f.Pointer)

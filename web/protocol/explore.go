@@ -317,17 +317,17 @@ type FormRequest struct {
 	Form string `json:"form"`
 }
 
-// TextAnswer is a text with a note about it.
+// TextAnswer is a text with findings about it.
 type TextAnswer struct {
 	Text string `json:"text"`
 	// Language is yaml, json, go, protobuf or typescript.
 	Language string `json:"language"`
-	// Notes are reasons why the text is not complete.
-	Notes []Finding `json:"notes,omitempty"`
+	// Findings are reasons why the text is not complete.
+	Findings []Finding `json:"findings,omitempty"`
 }
 
 // form answers a FormRequest.
-func (e *Engine) form(_ context.Context, r FormRequest) (*TextAnswer, error) {
+func (e *Engine) form(ctx context.Context, r FormRequest) (*TextAnswer, error) {
 	f, ok := forms.Lookup(r.Form)
 	if !ok {
 		return nil, failf(BadRequest, "unknown form %q", r.Form)
@@ -336,11 +336,14 @@ func (e *Engine) form(_ context.Context, r FormRequest) (*TextAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	answer := &TextAnswer{Language: "yaml"}
 	if d != nil && f.Structural {
 		if checker, err := d.checker(); err == nil {
 			for _, p := range checker.NotStructural(v) {
-				answer.Notes = append(answer.Notes, Finding{Rule: p.Rule, Severity: p.Severity, Path: p.Path, Message: p.Message, Detail: p.Detail})
+				answer.Findings = append(answer.Findings, Finding{Rule: p.Rule, Severity: p.Severity, Path: p.Path, Message: p.Message, Detail: p.Detail})
 			}
 		}
 	}
@@ -401,7 +404,7 @@ func (e *Engine) sample(ctx context.Context, r SampleRequest) (*TextAnswer, erro
 	}
 	answer := &TextAnswer{Language: "yaml"}
 	if !made.Valid() {
-		answer.Notes = append(answer.Notes, Finding{Rule: "sample", Severity: analysis.Warning,
+		answer.Findings = append(answer.Findings, Finding{Rule: "sample", Severity: analysis.Warning,
 			Message: "no valid object was found: this is the best attempt", Detail: messages(made.Violations)})
 	}
 	text, err := yamlx.Marshal(made.Object)

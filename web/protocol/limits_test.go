@@ -44,8 +44,8 @@ func TestLimits(t *testing.T) {
 	})
 	t.Run("lines", func(t *testing.T) {
 		a := ask[protocol.CheckAnswer](t, e, "check", protocol.CheckRequest{CRDs: transitions, Objects: thing("{}") + "bar: {x: [" + strings.Repeat("1,", 30000) + "]}\n"})
-		if o := a.Objects[0]; len(o.Lines) != 20000 || len(o.Notes) != 1 || o.Notes[0].Rule != "too-large" {
-			t.Errorf("%d lines, %+v", len(o.Lines), o.Notes)
+		if o := a.Objects[0]; len(o.Lines) != 20000 || len(o.General) != 1 || o.General[0].Rule != "too-large" {
+			t.Errorf("%d lines, %+v", len(o.Lines), o.General)
 		}
 	})
 }

@@ -328,7 +328,7 @@ func TestExplore(t *testing.T) {
 	}
 	for full, want := range map[bool]string{false: "schedule:", true: "replicas:"} {
 		a := ask[protocol.TextAnswer](t, e, "sample", protocol.SampleRequest{VersionRequest: in, Full: full})
-		if !strings.Contains(a.Text, want) || len(a.Notes) > 0 {
+		if !strings.Contains(a.Text, want) || len(a.Findings) > 0 {
 			t.Errorf("%+v", a)
 		}
 		if c := ask[protocol.CheckAnswer](t, e, "check", protocol.CheckRequest{CRDs: crd, Objects: a.Text}); c.Objects[0].Verdict != protocol.Accepted {

@@ -1,7 +1,7 @@
 //go:build js && wasm
 
-// It answers the requests of a worker,
-// which calls espalierAnswer(name, request) and gets a promise of the response, both JSON texts.
+// Command wasm is the engine of the web page as WebAssembly. It answers the requests of a worker, which
+// calls espalierAnswer(name, request) and gets a promise of the response, both JSON texts.
 package main
 
 import (

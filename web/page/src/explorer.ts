@@ -162,7 +162,7 @@ export class Explorer implements View {
   }
 
   private text(a: TextAnswer): void {
-    replace(this.content, findingList(a.notes ?? [], {}), this.file("", a.text));
+    replace(this.content, findingList(a.findings ?? [], {}), this.file("", a.text));
   }
 
   private file(name: string, text: string): HTMLElement {

@@ -113,7 +113,7 @@ export class Playground implements View {
       several && h("h3", {}, name),
       this.banner(o, o),
       findingList(o.findings, actions),
-      ...(o.notes ?? []).map((n) => h("p", { class: "note" }, n.message)),
+      ...(o.general ?? []).map((n) => h("p", { class: "note" }, n.message)),
       other
         ? h("div", { class: "both" }, h("p", { class: "note" }, "The two schema semantics differ for this object."), h("div", { class: "columns" }, this.stored(o, o.semantics), this.stored(other, other.semantics, other.verdict !== o.verdict ? this.banner(o, other) : undefined)))
         : this.stored(o),

@@ -45,7 +45,7 @@ export interface Outcome {
   findings: Finding[];
   stored?: string;
   lines?: Line[];
-  notes?: Finding[];
+  general?: Finding[];
 }
 
 export interface CheckedObject extends Outcome {
@@ -145,7 +145,7 @@ export interface SearchAnswer {
 export interface TextAnswer {
   text: string;
   language: string;
-  notes?: Finding[];
+  findings?: Finding[];
 }
 
 export interface GenerateAnswer {

@@ -1183,7 +1183,7 @@ spec:
       }
     }
     text(a) {
-      replace(this.content, findingList(a.notes ?? [], {}), this.file("", a.text));
+      replace(this.content, findingList(a.findings ?? [], {}), this.file("", a.text));
     }
     file(name, text) {
       return h("div", { class: "file" }, h("header", {}, h("h3", {}, name), copyButton(() => text)), h("pre", { tabindex: 0, "aria-label": name || "Text" }, text));
@@ -1490,7 +1490,7 @@ spec:
         several && h("h3", {}, name),
         this.banner(o, o),
         findingList(o.findings, actions),
-        ...(o.notes ?? []).map((n) => h("p", { class: "note" }, n.message)),
+        ...(o.general ?? []).map((n) => h("p", { class: "note" }, n.message)),
         other ? h("div", { class: "both" }, h("p", { class: "note" }, "The two schema semantics differ for this object."), h("div", { class: "columns" }, this.stored(o, o.semantics), this.stored(other, other.semantics, other.verdict !== o.verdict ? this.banner(o, other) : void 0))) : this.stored(o)
       );
     }

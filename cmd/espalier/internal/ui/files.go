@@ -114,7 +114,7 @@ func (f *Files) Read(ctx context.Context) (*Found, error) {
 	return r.found, nil
 }
 
-// reading is one pass over the directory.
+// reading reads the directory once.
 type reading struct {
 	*Files
 	root  *os.Root
