@@ -1,6 +1,6 @@
 // Package render runs programs that render manifests, such as helm and kustomize: with a limited
-// output and time, without the network unless it is allowed, and without processes that are left
-// when the run is cancelled.
+// output and time, with variables that keep them from the network unless it is allowed, and without
+// processes that are left when the run is cancelled.
 package render
 
 import (
@@ -11,12 +11,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"espalier.dev/internal/process"
 )
 
 const (
@@ -72,29 +75,14 @@ func Run(ctx context.Context, c Command) ([]byte, error) {
 	limit := cmp.Or(c.Timeout, timeout)
 	running, stop := context.WithTimeout(ctx, limit)
 	defer stop()
-	command := exec.CommandContext(running, c.Program, c.Args...)
-	if errors.Is(command.Err, exec.ErrNotFound) {
+	if _, err := exec.LookPath(c.Program); errors.Is(err, exec.ErrNotFound) {
 		return nil, fmt.Errorf("%s is not in PATH: %w", c.Program, ErrMissing)
 	}
-	command.Dir, command.Env = c.Dir, c.Env
-	if command.Env == nil {
-		command.Env = os.Environ()
-	}
-	if !slices.ContainsFunc(command.Env, func(v string) bool { return strings.HasPrefix(v, "GOGC=") }) {
-		// The programs end soon, and collecting garbage takes almost half of their time.
-		command.Env = append(command.Env, "GOGC=400")
-	}
-	if !c.Network {
-		command.Env = append(command.Env, offline()...)
-	}
-	endGroup(command)
-	// Programs that the program starts may have inherited its output.
-	command.WaitDelay = time.Second
 	var full atomic.Bool
 	out := head{most: cmp.Or(c.MaxOutput, maxOutput), full: func() { full.Store(true); stop() }}
 	failure := head{most: maxFailure, full: func() {}}
-	command.Stdout, command.Stderr = &out, &failure
-	err := command.Run()
+	err := process.Run(running, process.Program{Name: c.Program, Path: c.Program, Args: c.Args, Dir: c.Dir, Environment: c.environment(),
+		Stdout: &out, Stderr: &failure}, 0)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -110,6 +98,27 @@ func Run(ctx context.Context, c Command) ([]byte, error) {
 		return nil, &Failure{Program: c.Program, Message: message}
 	}
 	return out.text.Bytes(), nil
+}
+
+// environment returns the environment of the program.
+func (c Command) environment() []string {
+	env := c.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	env = slices.Clip(env)
+	// The programs end soon, and collecting garbage takes almost half of their time, unless they use
+	// much memory.
+	for _, variable := range []string{"GOGC=400", "GOMEMLIMIT=1GiB"} {
+		name, _, _ := strings.Cut(variable, "=")
+		if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") }) {
+			env = append(env, variable)
+		}
+	}
+	if !c.Network {
+		env = append(env, offline()...)
+	}
+	return env
 }
 
 // offline returns variables with which git and clients of HTTP reach nothing, whatever the user
@@ -179,9 +188,33 @@ func (c *Cache) Get(ctx context.Context, key string, render func() ([]byte, erro
 	return r.text, r.err
 }
 
+const (
+	// tempPrefix is the start of the names of temporary directories.
+	tempPrefix = "espalier-render-"
+	// maxTempAge is the age above which a temporary directory is that of a process that was killed.
+	maxTempAge = 24 * time.Hour
+)
+
+// clean removes the directories that earlier processes have left.
+var clean = sync.OnceFunc(func() { removeAbandoned(os.TempDir()) })
+
+// removeAbandoned removes the user's directories of processes that were killed.
+func removeAbandoned(temp string) {
+	entries, _ := os.ReadDir(temp) // what cannot be read cannot be removed
+	for _, entry := range entries {
+		if !entry.IsDir() || !strings.HasPrefix(entry.Name(), tempPrefix) {
+			continue
+		}
+		if info, err := entry.Info(); err == nil && isOwn(info) && time.Since(info.ModTime()) > maxTempAge {
+			_ = os.RemoveAll(filepath.Join(temp, entry.Name())) // the next process tries again
+		}
+	}
+}
+
 // WithTemp calls use with a new directory, which is removed afterwards.
 func WithTemp(use func(dir string) ([]byte, error)) (text []byte, err error) {
-	dir, err := os.MkdirTemp("", "espalier-render-")
+	clean()
+	dir, err := os.MkdirTemp("", tempPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("cannot create a temporary directory: %w", err)
 	}

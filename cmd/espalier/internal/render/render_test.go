@@ -105,3 +105,34 @@ func TestCache(t *testing.T) {
 		t.Errorf("got %d runs, %d rendered", runs, rendered)
 	}
 }
+
+// TestRemoveAbandoned removes old directories, and neither new ones nor others.
+func TestRemoveAbandoned(t *testing.T) {
+	t.Parallel()
+	temp := t.TempDir()
+	long := time.Now().Add(-maxTempAge - time.Hour)
+	for _, name := range []string{tempPrefix + "new", tempPrefix + "old", "other"} {
+		path := filepath.Join(temp, name)
+		err := errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "Chart.yaml"), nil, 0o600))
+		if !strings.HasSuffix(name, "new") {
+			err = errors.Join(err, os.Chtimes(path, long, long))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	removeAbandoned(temp)
+	if left, err := filepath.Glob(filepath.Join(temp, "*")); err != nil || len(left) != 2 || filepath.Base(left[0]) != tempPrefix+"new" {
+		t.Errorf("%q are left, %v", left, err)
+	}
+}
+
+// TestEnvironment limits the memory of programs, unless the user has set a limit.
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ given, want string }{{"A=b", "A=b GOGC=400 GOMEMLIMIT=1GiB"}, {"GOMEMLIMIT=2GiB", "GOMEMLIMIT=2GiB GOGC=400"}} {
+		if got := strings.Join(Command{Env: []string{test.given}, Network: true}.environment(), " "); got != test.want {
+			t.Errorf("got %s, want %s", got, test.want)
+		}
+	}
+}
