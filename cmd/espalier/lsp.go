@@ -50,10 +50,11 @@ they change. No answer waits for them: they are kept in the user's cache directo
 from there until the cluster answers. Objects without a CRD are not reported before the CRDs
 of the cluster are known. Without the flag, lsp never uses the network.
 
-A Helm template is rendered with its chart by the helm program, in the background and without the
-network: findings are about the rendered objects, at the line of the template if that is certain.
---helm-values and --helm-set set values, and --helm=read renders nothing. Without helm, templates
-are not checked.
+When a Helm template is opened or changes, the helm program renders its chart in the background:
+findings are about the rendered objects, at the line of the template if that is certain.
+--helm-values and --helm-set set values. Proxy variables keep helm from the network. --helm=read
+does not run helm: use it for folders that you do not trust. Without helm, templates are not
+checked.
 
 Exit codes: 0 after shutdown and exit, 1 if the client ends without them, 2 usage or input error.`,
 		Example: `  # For an editor that starts the server

@@ -5,21 +5,22 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"espalier.dev/cmd/espalier/internal/input"
 )
 
-// TestChartSettings renders a chart again with the flags of other settings.
+// TestChartSettings renders a chart again with the flags of other settings, and with other values.
 func TestChartSettings(t *testing.T) {
 	t.Parallel()
 	c := &workspaceCharts{changed: func() {}, log: func(string) {}, start: func(_ string, run func(context.Context)) { go run(t.Context()) }}
 	rendered := make(chan string, 10)
-	flags := func(name string) map[string]chartFlags {
-		return map[string]chartFlags{"/chart": func(ctx context.Context) (input.Flags, *input.Buffers) {
+	flags := func(name string) map[string]chartInput {
+		return map[string]chartInput{"/chart": {outside: []string{"/values.yaml"}, flags: func(ctx context.Context) (input.Flags, *input.Buffers) {
 			rendered <- name
 			return input.Flags{Git: input.NewRepositories(ctx)}, &input.Buffers{}
-		}}
+		}}}
 	}
 	one, two := &checks{}, &checks{}
 	c.keep(flags("one"), one)
@@ -29,6 +30,20 @@ func TestChartSettings(t *testing.T) {
 	c.keep(flags("the same"), one)
 	c.keep(flags("two"), two)
 	if got := <-rendered; got != "two" {
+		t.Errorf("got %q", got)
+	}
+	c.touch("/values.yaml")
+	<-rendered
+}
+
+// TestChartInputs finds what a chart needs outside of its directory.
+func TestChartInputs(t *testing.T) {
+	t.Parallel()
+	var buffers input.Buffers
+	root := t.TempDir()
+	buffers.Set(filepath.Join(root, "app", "Chart.yaml"), []byte("name: app\ndependencies: [{name: a, repository: file://../lib}, {name: b, repository: https://example.com}]\n"))
+	values := filepath.Join(root, "prod.yaml")
+	if got := outsideOf(filepath.Join(root, "app"), []string{values}, &buffers); !slices.Equal(got, []string{values, filepath.Join(root, "lib")}) {
 		t.Errorf("got %q", got)
 	}
 }

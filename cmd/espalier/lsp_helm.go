@@ -48,11 +48,38 @@ type workspaceCharts struct {
 // chartFlags returns the flags that render a chart, and the open files that they read.
 type chartFlags func(context.Context) (input.Flags, *input.Buffers)
 
+// chartInput is what a chart is rendered from.
+type chartInput struct {
+	flags chartFlags
+	// outside are the files and directories that are not in its directory.
+	outside []string
+}
+
+// outsideOf returns the files with values and the local dependencies of a chart.
+func outsideOf(dir string, values []string, buffers *input.Buffers) (all []string) {
+	for _, file := range values {
+		all = append(all, absolute(file))
+	}
+	file := filepath.Join(dir, helm.ChartFile)
+	text, open := buffers.Text(file)
+	if !open {
+		text, _ = os.ReadFile(file) // rendering reports it
+	}
+	if chart, err := helm.Parse(text); err == nil {
+		for _, d := range chart.Dependencies {
+			if local := d.Local(); local != "" {
+				all = append(all, filepath.Join(dir, filepath.FromSlash(local)))
+			}
+		}
+	}
+	return all
+}
+
 // workspaceChart is a chart with an open template.
 type workspaceChart struct {
 	dir string
-	// flags follow from settings: with other settings it is rendered again.
-	flags    chartFlags
+	// chartInput follows from settings: with other settings it is rendered again.
+	chartInput
 	settings *checks
 	// touched is the time of the last change, and version counts changes.
 	touched time.Time
@@ -128,44 +155,44 @@ func (w *workspace) renderCharts(paths []string) {
 		return
 	}
 	renderer := w.checks.charts
-	wanted := map[string]chartFlags{}
+	wanted := map[string]chartInput{}
 	for _, path := range paths {
 		text, open := w.buffers.Text(path)
 		if renderer == nil || !open || !bytes.Contains(text, []byte("{{")) {
 			continue
 		}
 		dir := chartOf(path, w.buffers)
-		if dir == "" || wanted[dir] != nil {
+		if _, found := wanted[dir]; dir == "" || found {
 			continue
 		}
 		if _, err := exec.LookPath("helm"); err != nil {
 			break
 		}
 		flags, buffers := w.checks.validating.objects.With(dir), w.buffers
-		wanted[dir] = func(ctx context.Context) (input.Flags, *input.Buffers) {
+		wanted[dir] = chartInput{outside: outsideOf(dir, renderer.Values, buffers), flags: func(ctx context.Context) (input.Flags, *input.Buffers) {
 			flags.Recursive, flags.Unchanged, flags.Build = false, nil, nil
 			flags.Helm, flags.HelmNamed = renderer.Again(maxRenderedBytes), true
 			at := buffers.Snapshot()
 			flags.Git = input.NewRepositories(ctx).WithBuffers(at)
 			return flags, at
-		}
+		}}
 	}
 	w.charts.keep(wanted, w.checks)
 }
 
 // keep renders charts that are not rendered yet with these settings, and forgets others.
-func (c *workspaceCharts) keep(wanted map[string]chartFlags, settings *checks) {
+func (c *workspaceCharts) keep(wanted map[string]chartInput, settings *checks) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for dir := range c.byDir {
-		if wanted[dir] == nil {
+		if _, found := wanted[dir]; !found {
 			delete(c.byDir, dir)
 			c.publish()
 		}
 	}
-	for dir, flags := range wanted {
+	for dir, from := range wanted {
 		if chart := c.byDir[dir]; chart != nil {
-			chart.flags = flags
+			chart.chartInput = from
 			if chart.settings != settings {
 				chart.settings = settings
 				c.change(chart)
@@ -175,7 +202,7 @@ func (c *workspaceCharts) keep(wanted map[string]chartFlags, settings *checks) {
 		if c.byDir == nil {
 			c.byDir = map[string]*workspaceChart{}
 		}
-		c.byDir[dir] = &workspaceChart{dir: dir, flags: flags, settings: settings}
+		c.byDir[dir] = &workspaceChart{dir: dir, chartInput: from, settings: settings}
 		c.render(c.byDir[dir])
 	}
 }
@@ -188,7 +215,8 @@ func (c *workspaceCharts) touch(path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for dir, chart := range c.byDir {
-		if isBelow(path, dir) || isBelow(dir, path) {
+		in := func(input string) bool { return isBelow(path, input) || isBelow(input, path) }
+		if in(dir) || slices.ContainsFunc(chart.outside, in) {
 			c.change(chart)
 		}
 	}

@@ -86,7 +86,7 @@ func (w *workspace) look(ctx context.Context) (found bool) {
 	return len(changed) > 0
 }
 
-// settingFiles watches the configuration and the baselines: they may be above the workspace, and have
+// settingFiles watches the configuration, the baselines and the files with values of charts: they may be above the workspace, and have
 // any name.
 type settingFiles struct {
 	seen   map[string]fileState
@@ -117,6 +117,11 @@ func (f *settingFiles) read(w *workspace) {
 	}
 	if w.checks == nil {
 		return
+	}
+	if w.checks.charts != nil {
+		for _, path := range w.checks.charts.Values {
+			add(absolute(path))
+		}
 	}
 	for _, own := range []*app{w.checks.validator, w.checks.linter} {
 		if own.baseline != nil {

@@ -3,7 +3,7 @@ import { LanguageClient, LanguageClientOptions, ServerOptions } from "vscode-lan
 
 let client: LanguageClient | undefined;
 
-// activate starts the language server when a YAML or JSON document is opened.
+// activate starts the language server when a YAML or JSON document or a Helm template is opened.
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   context.subscriptions.push(
     vscode.commands.registerCommand("espalier.restart", restart),
@@ -12,6 +12,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
         await restart();
       }
     }),
+    vscode.workspace.onDidGrantWorkspaceTrust(restart),
   );
   await start();
 }
@@ -30,14 +31,16 @@ async function restart(): Promise<void> {
 
 async function start(): Promise<void> {
   const settings = vscode.workspace.getConfiguration("espalier");
-  const server: ServerOptions = {
-    command: settings.get<string>("path", "espalier"),
-    args: ["lsp", ...settings.get<string[]>("arguments", [])],
-  };
+  const args = ["lsp", ...settings.get<string[]>("arguments", [])];
+  if (!vscode.workspace.isTrusted) {
+    args.push("--helm=read"); // the charts of a folder decide what helm does; the last value of a flag counts
+  }
+  const server: ServerOptions = { command: settings.get<string>("path", "espalier"), args };
   const options: LanguageClientOptions = {
     documentSelector: [
       { scheme: "file", language: "yaml" },
       { scheme: "file", language: "json" },
+      { scheme: "file", language: "helm" },
       { scheme: "untitled", language: "yaml" },
     ],
   };
