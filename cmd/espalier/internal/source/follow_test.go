@@ -48,7 +48,7 @@ func (f *follows) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, text)
 }
 
-// forbidden stands for a watch that the server refuses.
+// forbidden stands for a watch that the server rejects.
 const forbidden = "forbidden"
 
 func event(kind, name, version string) string {
