@@ -31,9 +31,9 @@ With DIR, the page offers the CRDs and objects of the files below the directory,
 them again when they change. It never changes them. Directories whose names start with a dot,
 node_modules and vendor are skipped.
 
-The page is served on loopback only, and loads nothing from elsewhere. The link has a token. Keep it
-secret: it gives access to the manifests below DIR while the command runs. Ctrl-C ends the
-command.
+The page is served on loopback only, and loads nothing from elsewhere. The link has a token.
+Keep it secret: it gives access to the manifests below DIR while the command runs. Ctrl-C ends
+the command.
 
 Exit codes: 2 usage or input error, 130 ended by Ctrl-C (SIGINT), 143 by SIGTERM.`,
 		Example: `  # Open the page with examples
