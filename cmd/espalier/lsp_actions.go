@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -133,7 +132,7 @@ func byteAt(src []byte, i int) byte {
 // other findings gets another rule.
 func suppressed(doc *yamlx.Document, f *report.Finding) ([]byte, bool) {
 	before, err := doc.JSON()
-	if f.Span.Line == 0 || doc.IsJSON() || err != nil {
+	if f.Rule == suppress.RuleUnused || f.Span.Line == 0 || doc.IsJSON() || err != nil {
 		return nil, false
 	}
 	src := doc.Source()
@@ -145,8 +144,8 @@ func suppressed(doc *yamlx.Document, f *report.Finding) ([]byte, bool) {
 		}
 		start += next + 1
 	}
-	end := start + cmp.Or(bytes.IndexByte(append(src[start:len(src):len(src)], '\n'), '\n'), 0)
-	line := bytes.TrimRight(src[start:end], "\r\n")
+	line, _, _ := bytes.Cut(src[start:], []byte{'\n'})
+	line = bytes.TrimRight(line, "\r")
 	comment := "# " + suppress.Marker + " " + f.Rule + " -- reason"
 	indent := line[:len(line)-len(bytes.TrimLeft(line, " "))]
 	eol := "\n"

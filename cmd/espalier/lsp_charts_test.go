@@ -46,6 +46,12 @@ func TestChartInputs(t *testing.T) {
 	if got := outsideOf(filepath.Join(root, "app"), []string{values}, &buffers); !slices.Equal(got, []string{values, filepath.Join(root, "lib")}) {
 		t.Errorf("got %q", got)
 	}
+	// A chart of apiVersion v1.
+	buffers.Set(filepath.Join(root, "old", "Chart.yaml"), []byte("name: old\napiVersion: v1\n"))
+	buffers.Set(filepath.Join(root, "old", "requirements.yaml"), []byte("dependencies: [{name: a, repository: file://../lib}]\n"))
+	if got := outsideOf(filepath.Join(root, "old"), nil, &buffers); !slices.Equal(got, []string{filepath.Join(root, "lib")}) {
+		t.Errorf("got %q", got)
+	}
 }
 
 // TestRenderedAfterCancel cancels the run that first sees rendered CRDs: the next one uses them, and one

@@ -505,14 +505,37 @@ func (w *workspace) lintFiles(ctx context.Context, wanted map[string]bool, colle
 	return finish(r)
 }
 
-// lintFile lints the CRDs of a file, unless nothing has changed.
-func (w *workspace) lintFile(ctx context.Context, f *workspaceFile, kept *fileResults) error {
-	var earlier []*lint.Names
-	if slices.ContainsFunc(f.objects, func(o workspaceObject) bool { return o.crd != nil }) {
-		for _, d := range w.crds(f) {
-			earlier = append(earlier, d.names())
+// earlier returns the names that CRDs before a file claim, if the file has CRDs.
+func (w *workspace) earlier(f *workspaceFile) (names []*lint.Names) {
+	rendered := w.renderedCRDs()
+	if !slices.ContainsFunc(f.objects, func(o workspaceObject) bool { return o.crd != nil }) &&
+		!slices.ContainsFunc(rendered, func(d *workspaceDefinition) bool { return d.file == f.path }) {
+		return nil
+	}
+	for _, path := range w.order {
+		if compareFiles(path, f.path) >= 0 {
+			break
+		}
+		if w.rendered.of(path) != nil {
+			continue // it is a template
+		}
+		for _, o := range w.files[path].objects {
+			if o.crd != nil {
+				names = append(names, o.crd.names())
+			}
 		}
 	}
+	for _, d := range rendered {
+		if compareFiles(d.file, f.path) < 0 {
+			names = append(names, d.names())
+		}
+	}
+	return names
+}
+
+// lintFile lints the CRDs of a file, unless nothing has changed.
+func (w *workspace) lintFile(ctx context.Context, f *workspaceFile, kept *fileResults) error {
+	earlier := w.earlier(f)
 	if last := kept.linted; last != nil && last.version == f.version && f.version != 0 && reflect.DeepEqual(last.earlier, earlier) {
 		return nil
 	}

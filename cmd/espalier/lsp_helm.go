@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"espalier.dev/analysis/lint"
 	"espalier.dev/cmd/espalier/internal/helm"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/lsp"
@@ -60,12 +61,16 @@ func outsideOf(dir string, values []string, buffers *input.Buffers) (all []strin
 	for _, file := range values {
 		all = append(all, absolute(file))
 	}
-	file := filepath.Join(dir, helm.ChartFile)
-	text, open := buffers.Text(file)
-	if !open {
-		text, _ = os.ReadFile(file) // rendering reports it
-	}
-	if chart, err := helm.Parse(text); err == nil {
+	for _, name := range []string{helm.ChartFile, helm.RequirementsFile} {
+		file := filepath.Join(dir, name)
+		text, open := buffers.Text(file)
+		if !open {
+			text, _ = os.ReadFile(file) // rendering reports it
+		}
+		chart, err := helm.Parse(text)
+		if err != nil {
+			continue
+		}
 		for _, d := range chart.Dependencies {
 			if local := d.Local(); local != "" {
 				all = append(all, filepath.Join(dir, filepath.FromSlash(local)))
@@ -354,6 +359,7 @@ func (w *workspace) useRendered() bool {
 		}
 	}
 	w.rendered = now
+	w.renderings++
 	return true
 }
 
@@ -373,16 +379,17 @@ func (r *renderedChart) reuse(before *renderedChart) {
 }
 
 // renderedCRDs returns the CRDs that charts render.
-func (w *workspace) renderedCRDs() (all []*definition) {
+func (w *workspace) renderedCRDs() (all []*workspaceDefinition) {
 	if w.rendered == nil {
 		return nil
 	}
-	sem, kept := w.checks.validator.semantics.Semantics, map[*input.Item]*definition{}
+	sem, kept := w.checks.validator.semantics.Semantics, map[*input.Item]*workspaceDefinition{}
 	for _, chart := range w.rendered.charts {
 		for _, it := range chart.crds {
 			d := w.ofCharts[it]
 			if d == nil || d.semantics != sem {
-				d = newDefinition(it, sem)
+				d = &workspaceDefinition{definition: newDefinition(it, sem)}
+				d.names = sync.OnceValue(func() *lint.Names { return lint.NamesOf(it.JSON, sem) })
 			}
 			kept[it] = d
 			all = append(all, d)
@@ -390,6 +397,23 @@ func (w *workspace) renderedCRDs() (all []*definition) {
 	}
 	w.ofCharts = kept
 	return all
+}
+
+// renderedItems visits the objects that charts render.
+func (w *workspace) renderedItems(visit func(*input.Item)) {
+	if w.rendered == nil {
+		return
+	}
+	for _, chart := range w.rendered.charts {
+		for _, path := range slices.SortedFunc(maps.Keys(chart.documents), compareFiles) {
+			for _, d := range chart.documents[path] {
+				items, _ := d.Items() // its problem is reported with the template
+				for _, it := range items {
+					visit(it)
+				}
+			}
+		}
+	}
 }
 
 // renderedRange returns the range of a finding about what a template renders: the line of the template

@@ -119,6 +119,36 @@ func TestLSPHelm(t *testing.T) {
 	})
 }
 
+// TestLSPHelmLint lints policies and CRDs that a template renders together with those of other files.
+func TestLSPHelmLint(t *testing.T) {
+	root, _ := chartFolder(t, fakeHelm)
+	const binding = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\n" +
+		"metadata: {name: \"{{ .Release.Name }}\"}\nspec: {policyName: sizes, validationActions: [Deny]}\n"
+	const policy = "---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: sizes}\nspec:\n" +
+		"  failurePolicy: Fail\n  matchConstraints:\n    resourceRules:\n    - {apiGroups: [example.com], apiVersions: [v1], operations: [CREATE], resources: [widgets]}\n" +
+		"  validations:\n  - expression: object.spec.size < 5\n"
+	template := filepath.Join(root, "c/templates/widget.yaml")
+	uri := lsp.FileURI(template)
+	if err := os.WriteFile(template, []byte(binding), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := startLSP(t, root)
+	c.Open(uri, binding)
+	got := c.AwaitDiagnostics(uri, func(p *lsp.PublishDiagnosticsParams) bool { return len(p.Diagnostics) > 0 })
+	if rules(got) != "policy-binding" || got.Diagnostics[0].Range.Start.Line != 3 {
+		t.Errorf("got %+v", got.Diagnostics)
+	}
+	c.Change(uri, 2, whole(binding+policy))
+	c.AwaitDiagnostics(uri, func(p *lsp.PublishDiagnosticsParams) bool { return !strings.Contains(rules(p), "policy-binding") })
+	// A CRD that claims the kind of one in an earlier file.
+	if err := os.WriteFile(filepath.Join(root, "a.yaml"), []byte(widgetCRD), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.Notify("workspace/didChangeWatchedFiles", lsp.DidChangeWatchedFilesParams{Changes: []lsp.FileEvent{{URI: lsp.FileURI(filepath.Join(root, "a.yaml")), Type: lsp.FileCreated}}})
+	c.Change(uri, 3, whole(strings.ReplaceAll(widgetCRD, "widgets", "gadgets")+"# {{ .Release.Name }}\n"))
+	c.AwaitDiagnostics(uri, func(p *lsp.PublishDiagnosticsParams) bool { return strings.Contains(rules(p), "name-collision") })
+}
+
 // TestLSPHelmDeletedLines deletes the lines of a template that a finding is about, while helm hangs: the
 // finding of the rendering before is not published.
 func TestLSPHelmDeletedLines(t *testing.T) {

@@ -42,6 +42,9 @@ func (w *workspace) lintPolicies(ctx context.Context) error {
 	var files []string
 	for _, path := range w.order {
 		f := w.files[path]
+		if w.rendered.of(path) != nil {
+			continue // it is a template: what it renders counts
+		}
 		has := false
 		for _, o := range f.objects {
 			has = has || o.policy
@@ -55,10 +58,11 @@ func (w *workspace) lintPolicies(ctx context.Context) error {
 			maphash.WriteComparable(&sum, f.version)
 		}
 	}
+	maphash.WriteComparable(&sum, w.renderings)
 	if w.policies.findings != nil && w.policies.sum == sum.Sum64() {
 		return nil
 	}
-	for _, d := range w.crds(nil) {
+	for _, d := range append(w.crds(), w.renderedCRDs()...) {
 		if base, err := d.base(); err == nil {
 			in.compiled = append(in.compiled, base)
 		}
@@ -80,6 +84,15 @@ func (w *workspace) lintPolicies(ctx context.Context) error {
 			return err
 		}
 	}
+	w.renderedItems(func(it *input.Item) {
+		policy := lint.IsPolicy(it.TypeMeta())
+		if !in.filtered || policy || isDefinition(it) {
+			in.names = append(in.names, nameOf(it))
+		}
+		if policy {
+			in.policies = append(in.policies, it)
+		}
+	})
 	found := map[*input.Item][]analysis.Finding{}
 	if err := k.linter.lintPolicies(ctx, in, k.lintConfigs, found); err != nil {
 		return err

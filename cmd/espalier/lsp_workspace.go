@@ -83,9 +83,11 @@ type workspace struct {
 	// charts renders charts, and rendered are the results that are in use. Both may be nil.
 	charts   *workspaceCharts
 	rendered *renderedCharts
+	// renderings counts how often rendered has changed.
+	renderings int
 	// ofCharts are the CRDs of rendered, and indexedCharts those in definitions.
-	ofCharts      map[*input.Item]*definition
-	indexedCharts []*definition
+	ofCharts      map[*input.Item]*workspaceDefinition
+	indexedCharts []*workspaceDefinition
 }
 
 // definitionPlace identifies the text of a CRD in a file.
@@ -221,7 +223,7 @@ func (w *workspace) refresh(ctx context.Context) (err error) {
 		changed = changed || slices.ContainsFunc(slices.Collect(maps.Keys(stale)), func(file string) bool { return isBelow(file, path) })
 	}
 	// What was indexed last counts, not what was read before: the last index may have failed.
-	if changed || w.definitions == nil || !slices.Equal(w.indexed, w.crds(nil)) {
+	if changed || w.definitions == nil || !slices.Equal(w.indexed, w.crds()) {
 		return w.index(ctx)
 	}
 	return nil
@@ -442,7 +444,7 @@ func (w *workspace) remember(d *workspaceDefinition, at objectPlace) *workspaceD
 // forget drops the CRDs that no file has anymore.
 func (w *workspace) forget() {
 	in := map[*workspaceDefinition]bool{}
-	for _, d := range w.crds(nil) {
+	for _, d := range w.crds() {
 		in[d] = true
 	}
 	for place, d := range w.known {
@@ -452,14 +454,10 @@ func (w *workspace) forget() {
 	}
 }
 
-// crds returns the CRDs of the files before a file, or of all files, in their order.
-func (w *workspace) crds(before *workspaceFile) (all []*workspaceDefinition) {
+// crds returns the CRDs of all files, in their order.
+func (w *workspace) crds() (all []*workspaceDefinition) {
 	for _, path := range w.order {
-		f := w.files[path]
-		if f == before {
-			break
-		}
-		for _, o := range f.objects {
+		for _, o := range w.files[path].objects {
 			if o.crd != nil {
 				all = append(all, o.crd)
 			}
@@ -489,14 +487,14 @@ func (w *workspace) index(ctx context.Context) error {
 	}
 	var found []*definition
 	kinds := map[any]bool{}
-	for _, d := range w.crds(nil) {
+	for _, d := range w.crds() {
 		found = append(found, d.definition)
 		kinds[d.kind] = true
 	}
 	ofCharts := w.renderedCRDs()
 	for _, d := range ofCharts {
 		if !kinds[d.kind] {
-			found = append(found, d)
+			found = append(found, d.definition)
 		}
 	}
 	w.served = w.cluster.crds()
@@ -505,7 +503,7 @@ func (w *workspace) index(ctx context.Context) error {
 		others := slices.DeleteFunc(slices.Clone(others), func(d *definition) bool { return kinds[d.kind] })
 		return append(slices.Clip(found), others...), nil
 	})
-	w.definitions, w.indexed, w.indexedCharts = given, w.crds(nil), ofCharts
+	w.definitions, w.indexed, w.indexedCharts = given, w.crds(), ofCharts
 	w.forget()
 	return nil
 }

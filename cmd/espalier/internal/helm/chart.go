@@ -13,8 +13,8 @@ import (
 const (
 	// ChartFile is the name of the file that makes a directory a chart.
 	ChartFile = "Chart.yaml"
-	// requirementsFile has the dependencies of charts whose apiVersion is v1.
-	requirementsFile = "requirements.yaml"
+	// RequirementsFile has the dependencies of charts whose apiVersion is v1.
+	RequirementsFile = "requirements.yaml"
 )
 
 // Chart is what Chart.yaml says.

@@ -192,10 +192,10 @@ func (missingError) Is(err error) bool { return err == render.ErrMissing }
 func (r *Renderer) addDependencies(ctx context.Context, name string, files Files, dir string, c *Chart) error {
 	chart := filepath.Join(dir, chartDir)
 	dependencies := c.Dependencies
-	if data, err := os.ReadFile(filepath.Join(chart, requirementsFile)); err == nil && len(dependencies) == 0 {
+	if data, err := os.ReadFile(filepath.Join(chart, RequirementsFile)); err == nil && len(dependencies) == 0 {
 		required, err := Parse(data)
 		if err != nil {
-			return fmt.Errorf("%s: %w", requirementsFile, err)
+			return fmt.Errorf("%s: %w", RequirementsFile, err)
 		}
 		dependencies = required.Dependencies
 	}
