@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,6 +59,8 @@ type reader struct {
 	fields     []selectableField
 	// json is the serializer of JSON that is not formatted for people.
 	json runtime.Serializer
+	// watches is the number of watches that are served.
+	watches atomic.Int64
 }
 
 func (s *serving) newReader(e *endpoint, kind *customKind, strategy *strategy) *reader {
@@ -247,8 +250,9 @@ const (
 	// outputBytes is the size of one write. The transports split it as they need.
 	outputBytes = 128 << 10
 	// frameBytes is the same for a watch. There are many more watches than lists, and those of
-	// slow clients wait in a write for a long time.
-	frameBytes = 32 << 10
+	// slow clients wait in a write for a long time. With the header of an HTTP/2 frame, it fits
+	// into one TLS record: one more byte would need a record and a system call of its own.
+	frameBytes = 16<<10 - 9
 	// gzipBytes is the size from which responses are compressed, as in k8s.io/apiserver.
 	gzipBytes = 128 << 10
 )

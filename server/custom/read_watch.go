@@ -36,9 +36,17 @@ const (
 	// restTime is the time that a watch waits after it has sent events: those that arrive
 	// meanwhile are sent together. Waking a watch and writing to its connection costs much more
 	// than an event, and a busy resource may have many events and many watches. The first event
-	// after a pause is sent immediately.
-	restTime = 5 * time.Millisecond
+	// after a pause is sent immediately. Beyond restWatches watches of a version, each waits
+	// longer, up to maxRestTime, so that all of them together wake as often as these.
+	restTime    = 5 * time.Millisecond
+	restWatches = 12
+	maxRestTime = 20 * time.Millisecond
 )
+
+// restOf returns how long each of a number of watches waits after it has sent events.
+func restOf(watches int64) time.Duration {
+	return min(maxRestTime, max(restTime, time.Duration(watches)*restTime/restWatches))
+}
 
 // watchRequest is a WATCH. It needs no goroutine but that of its request.
 type watchRequest struct {
@@ -206,6 +214,8 @@ func (x *watchRequest) serve() {
 		bookmarks = bookmark.C
 	}
 	done := x.request.Context().Done()
+	x.watches.Add(1)
+	defer x.watches.Add(-1)
 	rest := time.NewTimer(restTime)
 	defer rest.Stop()
 	for {
@@ -227,7 +237,7 @@ func (x *watchRequest) serve() {
 		if !x.receive(wanted) {
 			return
 		}
-		rest.Reset(restTime)
+		rest.Reset(restOf(x.watches.Load()))
 		select {
 		case <-rest.C:
 		case <-done:

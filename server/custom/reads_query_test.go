@@ -424,7 +424,7 @@ func TestHandledReads(t *testing.T) {
 		}
 	}
 	// Before the store is loaded, it has no objects to answer with.
-	empty := *r
+	empty := &reader{views: r.views, endpoint: r.endpoint, prefix: r.prefix, namespaced: r.namespaced, fields: r.fields, json: r.json}
 	empty.reads = &reads{store: &store.Store{}}
 	req, info = getRequest(t, widgetPath+"/a?resourceVersion=0")
 	if empty.isLoaded() || empty.get(httptest.NewRecorder(), req, info) {
