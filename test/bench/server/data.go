@@ -148,40 +148,57 @@ func (s *server) create(ctx context.Context, client *http.Client, kind, name str
 	return s.send(ctx, client, request{method: http.MethodPost, path: collection(kind), contentType: jsonType, body: newObject(kind, name)}, b)
 }
 
+// template is an object as a server stores it, from which others are made.
+type template struct {
+	dir, name, uid, text string
+}
+
+// template creates an object, and returns what the server has stored.
+func (s *server) template(ctx context.Context, kind, name string) (template, error) {
+	t := template{dir: prefix + "/" + group + "/" + plural(kind) + "/" + namespace + "/", name: name}
+	var b bytes.Buffer
+	if err := s.create(ctx, s.admin, kind, name, &b); err != nil {
+		return t, err
+	}
+	resp, err := s.store.Get(ctx, t.dir+name)
+	if err != nil {
+		return t, err
+	}
+	if len(resp.Kvs) != 1 {
+		return t, fmt.Errorf("%s stores no object at %s%s", s.name, t.dir, name)
+	}
+	var meta struct{ Metadata struct{ UID string } }
+	if err := json.Unmarshal(resp.Kvs[0].Value, &meta); err != nil {
+		return t, err
+	}
+	t.uid, t.text = meta.Metadata.UID, string(resp.Kvs[0].Value)
+	return t, nil
+}
+
+// object returns the object with another name and number, as JSON.
+func (t template) object(name string, i int) string {
+	return strings.NewReplacer(t.name, name, t.uid, fmt.Sprintf("%08d%s", i, t.uid[8:])).Replace(t.text)
+}
+
 // fill writes n objects to etcd, as the server itself has stored one that is created first.
 // That is much faster than n requests, and the server cannot tell the difference. It returns
 // the size of a stored object, and when the server has all of them.
 func (s *server) fill(ctx context.Context, kind, stem string, n int) (size float64, err error) {
-	var b bytes.Buffer
-	name := stem + "-template"
-	if err := s.create(ctx, s.admin, kind, name, &b); err != nil {
-		return 0, err
-	}
-	dir := prefix + "/" + group + "/" + plural(kind) + "/" + namespace + "/"
-	resp, err := s.store.Get(ctx, dir+name)
+	t, err := s.template(ctx, kind, stem+"-template")
 	if err != nil {
-		return 0, err
-	}
-	if len(resp.Kvs) != 1 {
-		return 0, fmt.Errorf("%s stores no object at %s%s", s.name, dir, name)
-	}
-	var meta struct{ Metadata struct{ UID string } }
-	template := resp.Kvs[0].Value
-	if err := json.Unmarshal(template, &meta); err != nil {
 		return 0, err
 	}
 	for i := 0; i < n; {
 		var ops []clientv3.Op
 		for ; i < n && len(ops) < fillPerTxn; i++ {
 			object := fmt.Sprintf("%s-%07d", stem, i)
-			value := strings.NewReplacer(name, object, meta.Metadata.UID, fmt.Sprintf("%08d%s", i, meta.Metadata.UID[8:])).Replace(string(template))
-			ops = append(ops, clientv3.OpPut(dir+object, value))
+			ops = append(ops, clientv3.OpPut(t.dir+object, t.object(object, i)))
 		}
 		if _, err := s.store.Txn(ctx).Then(ops...).Commit(); err != nil {
 			return 0, err
 		}
 	}
-	return float64(len(template)), s.await(ctx, func() error {
+	return float64(len(t.text)), s.await(ctx, func() error {
 		if n == 0 {
 			return nil
 		}

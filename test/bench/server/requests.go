@@ -52,7 +52,7 @@ func measureRequests(ctx context.Context, b *bench) (err error) {
 			return err
 		}
 	}
-	if b.wants("watch") || b.wants("watch-p99") {
+	if b.wants("watch") || b.wants("watch-events") || b.wants("watch-p99") {
 		if err := b.measureWatches(ctx, servers); err != nil {
 			return err
 		}

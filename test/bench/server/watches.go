@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,20 +17,84 @@ import (
 
 const (
 	watchers = 50
+	// watched is the number of events in a turn of the row watch-events.
+	watched = 1000
+	// watchPace is the time between two of these events: faster ones end watches of the
+	// reference, whose clients then begin again.
+	watchPace = 2 * time.Millisecond
 	// watchKind is a kind of its own, so that watchers see only the writes of their row.
 	watchKind = "Watchload"
 	// deliveryTimeout is the time that events have to arrive after the last write.
 	deliveryTimeout = 2 * time.Minute
 )
 
-// measureWatches measures creations while watchers follow: the CPU time of a write with all
-// its events, and the time from sending the request until a watcher has the event.
+// measureWatches measures the rows of watches.
 func (b *bench) measureWatches(ctx context.Context, servers []*server) error {
 	for _, s := range servers {
 		if err := s.createCRD(ctx, watchKind, true); err != nil {
 			return err
 		}
 	}
+	if b.wants("watch") || b.wants("watch-p99") {
+		if err := b.measureWatchedWrites(ctx, servers); err != nil {
+			return err
+		}
+	}
+	if !b.wants("watch-events") {
+		return nil
+	}
+	return b.measureEvents(ctx, servers)
+}
+
+// measureEvents measures what events cost apart from the requests that cause them: the objects
+// are written to etcd, as by other servers.
+func (b *bench) measureEvents(ctx context.Context, servers []*server) error {
+	cost, reopened := map[string][]float64{}, map[string]float64{}
+	puts := map[string]operation{}
+	var stem string
+	var begin time.Time
+	for _, s := range servers {
+		t, err := s.template(ctx, watchKind, "event-template")
+		if err != nil {
+			return fmt.Errorf("watch-events: %s: %w", s.name, err)
+		}
+		puts[s.name] = func(ctx context.Context, _, i int) error {
+			name := fmt.Sprintf("%s%d", stem, i)
+			time.Sleep(time.Until(begin.Add(time.Duration(i) * watchPace)))
+			_, err := s.store.Put(ctx, t.dir+name, t.object(name, i))
+			return err
+		}
+	}
+	for turn := -1; turn < b.settings.turns; turn++ { // the first turn warms up
+		stem = fmt.Sprintf("event-%d-", turn+1)
+		for _, s := range servers {
+			begin = time.Now()
+			l, _, again, err := b.watchTurn(ctx, s, stem, 0, watched, puts[s.name])
+			if err != nil {
+				return fmt.Errorf("watch-events: %s: %w", s.name, err)
+			}
+			if turn >= 0 {
+				cost[s.name] = append(cost[s.name], l.perRequest())
+				reopened[s.name+" reopened watches"] += float64(again)
+			}
+		}
+	}
+	values := figures{}
+	for _, s := range servers {
+		values[s.name] = median(cost[s.name], func(v float64) float64 { return v })
+	}
+	b.record("watch-events", values, reopened)
+	if b.profiles == "" {
+		return nil
+	}
+	s := servers[len(servers)-1]
+	stem, begin = "event-profile-", time.Now()
+	return b.profileWatches(ctx, s, "watch-events", puts[s.name])
+}
+
+// measureWatchedWrites measures creations while watchers follow: the CPU time of a write with all
+// its events, and the time from sending the request until a watcher has the event.
+func (b *bench) measureWatchedWrites(ctx context.Context, servers []*server) error {
 	cost, late, reopened := map[string][]float64{}, map[string][]float64{}, map[string]float64{}
 	for turn := -1; turn < b.settings.turns; turn++ {
 		for _, s := range servers {
@@ -37,7 +102,10 @@ func (b *bench) measureWatches(ctx context.Context, servers []*server) error {
 			if turn < 0 {
 				d /= 4
 			}
-			l, latencies, again, err := b.watchTurn(ctx, s, fmt.Sprintf("watch-%d-", turn+1), d)
+			stem, buffers := fmt.Sprintf("watch-%d-", turn+1), newBuffers(s)
+			l, latencies, again, err := b.watchTurn(ctx, s, stem, d, 0, func(ctx context.Context, c, i int) error {
+				return s.create(ctx, s.clients[c], watchKind, fmt.Sprintf("%s%d", stem, i), &buffers[c])
+			})
 			if err != nil {
 				return fmt.Errorf("watch: %s: %w", s.name, err)
 			}
@@ -60,11 +128,16 @@ func (b *bench) measureWatches(ctx context.Context, servers []*server) error {
 	if b.profiles == "" {
 		return nil
 	}
-	return b.profileWatches(ctx, servers[len(servers)-1])
+	s := servers[len(servers)-1]
+	return b.profileWatches(ctx, s, "watch", func(ctx context.Context, c, i int) error {
+		var buffer bytes.Buffer
+		return s.create(ctx, s.clients[c], watchKind, fmt.Sprintf("profile-%d", i), &buffer)
+	})
 }
 
-// watchTurn creates objects for a time while the watchers follow, and waits for all events.
-func (b *bench) watchTurn(ctx context.Context, s *server, stem string, d time.Duration) (_ load, _ []time.Duration, reopened int64, _ error) {
+// watchTurn writes objects, whose names are the stem and a number, while the watchers follow,
+// and waits for all events. It ends after a time or a number of calls; 0 means no limit.
+func (b *bench) watchTurn(ctx context.Context, s *server, stem string, d time.Duration, calls int, write operation) (_ load, _ []time.Duration, reopened int64, _ error) {
 	var lock sync.Mutex
 	sent := map[string]time.Time{}
 	var latencies []time.Duration
@@ -95,13 +168,12 @@ func (b *bench) watchTurn(ctx context.Context, s *server, stem string, d time.Du
 	if err != nil {
 		return load{}, nil, 0, err
 	}
-	buffers := newBuffers(s)
-	l, err := s.spend(ctx, concurrency, d, 0, func(ctx context.Context, c, i int) error {
+	l, err := s.spend(ctx, concurrency, d, calls, func(ctx context.Context, c, i int) error {
 		name := fmt.Sprintf("%s%d", stem, i)
 		lock.Lock()
 		sent[name] = time.Now()
 		lock.Unlock()
-		return s.create(ctx, s.clients[c], watchKind, name, &buffers[c])
+		return write(ctx, c, i)
 	})
 	if err != nil {
 		return load{}, nil, 0, err
@@ -129,18 +201,14 @@ func (b *bench) watchTurn(ctx context.Context, s *server, stem string, d time.Du
 	return l, latencies, group.reopened.Load(), err
 }
 
-// profileWatches writes a CPU profile of creations that are watched.
-func (b *bench) profileWatches(ctx context.Context, s *server) error {
+// profileWatches writes a CPU profile of writes that are watched.
+func (b *bench) profileWatches(ctx context.Context, s *server, row string, write operation) error {
 	group, err := b.watch(ctx, s, func(int, []byte) {})
 	if err != nil {
 		return err
 	}
 	defer group.stop()
-	op := func(ctx context.Context, c, i int) error {
-		var buffer bytes.Buffer
-		return s.create(ctx, s.clients[c], watchKind, fmt.Sprintf("profile-%d", i), &buffer)
-	}
-	return s.profile(ctx, b.profiles+"/watch.pprof", concurrency, op)
+	return s.profile(ctx, filepath.Join(b.profiles, row+".pprof"), concurrency, write)
 }
 
 // watching is a group of open watches. stop ends them and their goroutines.
