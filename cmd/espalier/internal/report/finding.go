@@ -86,24 +86,36 @@ func (o *Options) inTree(at analysis.Location) analysis.Location {
 	return at
 }
 
+// Document is a report in JSON and YAML, as a whole. Reports are written finding by finding.
+type Document struct {
+	Findings []record `json:"findings"`
+	Summary  Summary  `json:"summary"`
+}
+
 // record is a finding in JSON and YAML. The field names are part of the interface.
 type record struct {
 	location
 	// Rendered is set if the file is a template, and the finding is about what it renders.
-	Rendered bool              `json:"rendered,omitempty"`
-	Section  string            `json:"section,omitempty"`
+	Rendered bool `json:"rendered,omitempty"`
+	// Section is the title of the part of the report that the finding is in.
+	Section string `json:"section,omitempty"`
+	// Rule is the name of the rule, and Severity is error, warning or info.
 	Rule     string            `json:"rule"`
 	Severity analysis.Severity `json:"severity"`
-	Object   *objectRecord     `json:"object,omitempty"`
-	Message  string            `json:"message"`
-	Details  []string          `json:"details,omitempty"`
+	// Object is the object that the finding is about.
+	Object *objectRecord `json:"object,omitempty"`
+	// Message is the problem in one line, and Details are further lines.
+	Message string   `json:"message"`
+	Details []string `json:"details,omitempty"`
 	// Schema, Policy and Old are the locations of the schema, of the expression of an admission
 	// policy, and of the field before a change.
-	Schema   *location  `json:"schema,omitempty"`
-	Policy   *location  `json:"policy,omitempty"`
-	Old      *location  `json:"old,omitempty"`
-	Fix      *fixRecord `json:"fix,omitempty"`
-	Affected *Affected  `json:"affected,omitempty"`
+	Schema *location `json:"schema,omitempty"`
+	Policy *location `json:"policy,omitempty"`
+	Old    *location `json:"old,omitempty"`
+	// Fix is the fix that espalier fix applies.
+	Fix *fixRecord `json:"fix,omitempty"`
+	// Affected are the objects that the finding is about, if it is about several.
+	Affected *Affected `json:"affected,omitempty"`
 }
 
 // Affected are the objects that a finding is about, in JSON and YAML.
@@ -119,13 +131,15 @@ type Affected struct {
 // location is a location in JSON and YAML. Lines and columns count from 1, columns count
 // characters, and the end is exclusive. A line of zero stands for the whole file.
 type location struct {
+	// File is the file as the user named it. Line, Column, EndLine and EndColumn are the position in it.
 	File      string `json:"file"`
 	Line      int    `json:"line"`
 	Column    int    `json:"column"`
 	EndLine   int    `json:"endLine,omitempty"`
 	EndColumn int    `json:"endColumn,omitempty"`
-	Path      string `json:"path"`
-	Pointer   string `json:"pointer"`
+	// Path is the path of the field, such as spec.replicas, and Pointer the same as a JSON pointer.
+	Path    string `json:"path"`
+	Pointer string `json:"pointer"`
 }
 
 // objectRecord is the object that a finding is about, in JSON and YAML.
@@ -137,11 +151,13 @@ type objectRecord struct {
 }
 
 type fixRecord struct {
+	// Message describes the fix, and Edits are its changes, in this order.
 	Message string       `json:"message"`
 	Edits   []editRecord `json:"edits,omitempty"`
 }
 
 type editRecord struct {
+	// Op is the operation. Pointer is where it applies, To the target of a move or copy, and Value the new value.
 	Op      string `json:"op"`
 	Pointer string `json:"pointer"`
 	To      string `json:"to,omitempty"`
@@ -233,10 +249,10 @@ type Summary struct {
 	// Others counts the documents that are not objects of the kind that the command reads, and
 	// that were skipped without being read.
 	Others int `json:"skippedDocuments,omitempty"`
-	// SkippedBy counts what was not read or not judged, by reason, and SkippedLine is the same as
-	// text.
-	SkippedBy   map[string]int `json:"skippedBy,omitempty"`
-	SkippedLine string         `json:"-"`
+	// SkippedBy counts what was not read or not judged, by reason.
+	SkippedBy map[string]int `json:"skippedBy,omitempty"`
+	// SkippedLine is the same as text.
+	SkippedLine string `json:"-"`
 	// Errors, Warnings and Infos count the findings of each severity.
 	Errors   int `json:"errors"`
 	Warnings int `json:"warnings"`
@@ -244,14 +260,14 @@ type Summary struct {
 	// Failures counts the inputs that could not be processed: files that cannot be read,
 	// documents that cannot be parsed. Errors includes them.
 	Failures int `json:"failures"`
-	// Suppressed counts the findings that [Options].Filter suppressed. They are not included
-	// in the other counts.
+	// Suppressed counts the findings that comments, the configuration or a baseline suppress. They
+	// are not included in the other counts.
 	Suppressed int `json:"suppressed,omitempty"`
-	// Hidden counts the findings below [Options].MinSeverity. They are not included in the
-	// other counts.
+	// Hidden counts the findings below --min-severity. They are not included in the other
+	// counts.
 	Hidden int `json:"hidden,omitempty"`
 	// Omitted counts the findings that an output does not list because there are more than
-	// [Options].MaxFindings. They are included in the other counts.
+	// --max-findings. They are included in the other counts.
 	Omitted int `json:"omitted,omitempty"`
 	// Interrupted is set if the run was interrupted before the end of the input.
 	Interrupted bool `json:"interrupted,omitempty"`
