@@ -113,9 +113,9 @@ corpus: ## run the tests of the corpus with all of it (make test uses a part of 
 	cd test/oracle21/compare && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m .
 
 .PHONY: lsp-edits
-lsp-edits: ## open the files of the corpus in a language server, edit files LSP_EDITS times at random, and compare its diagnostics with validate and lint
+lsp-edits: ## open the files of the corpus, or of FOLDER, in a language server, edit files LSP_EDITS times at random, and compare its diagnostics with validate and lint
 	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go build -o "$$bin/espalier" ./cmd/espalier && \
-	  ESPALIER_LSP_PROGRAM="$$bin/espalier" ESPALIER_LSP_EDITS=$(or $(LSP_EDITS),10000) ESPALIER_WHOLE_CORPUS=1 \
+	  ESPALIER_LSP_PROGRAM="$$bin/espalier" ESPALIER_LSP_EDITS=$(or $(LSP_EDITS),10000) ESPALIER_WHOLE_CORPUS=1 ESPALIER_LSP_FOLDER='$(and $(FOLDER),$(abspath $(FOLDER)))' \
 	  go test -count=1 -timeout=60m -v -run '^TestLSP(Edits|Corpus)$$' ./cmd/espalier
 
 .PHONY: conformance

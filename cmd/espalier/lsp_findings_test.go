@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -114,13 +115,19 @@ func utf16Position(text []byte, offset int) lsp.Position {
 	return p
 }
 
-// TestLSPCorpus opens the files of a part of the corpus, or of all of it with make corpus, in the
-// language server, and compares the diagnostics with what validate and lint report.
+// TestLSPCorpus opens the files of a part of the corpus, or of all of it with make corpus, or of the
+// folder in ESPALIER_LSP_FOLDER, in the language server, and compares the diagnostics with what validate
+// and lint report.
 func TestLSPCorpus(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the corpus takes a while")
 	}
-	root, files := corpusFolder(t)
+	root, files := os.Getenv("ESPALIER_LSP_FOLDER"), []string(nil)
+	if root == "" {
+		root, files = corpusFolder(t)
+	} else {
+		files = filesIn(t, root)
+	}
 	want := commandFindings(t, root)
 	p := startLSPProcess(t)
 	p.open(root)
@@ -152,6 +159,21 @@ func TestLSPCorpus(t *testing.T) {
 	rss, _, open, _ := p.memory()
 	t.Logf("%d diagnostics in %d files, %d files differ; %.0f MB, %d open files", total, len(files), different, rss, open)
 	p.stop(t)
+}
+
+// filesIn returns the YAML and JSON files of a folder.
+func filesIn(t testing.TB, root string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if ext := filepath.Ext(path); err == nil && d.Type().IsRegular() && (ext == ".yaml" || ext == ".yml" || ext == ".json") {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 // corpusFolder returns a folder with a part of the files of the corpus, or all of them, and the CRDs of
