@@ -367,7 +367,7 @@ func (u *auditor) noncompliant(ctx context.Context) error {
 			failing++
 			u.r.Progress("objects")
 			u.audit.Add(d, audit.Object{Namespace: o.Object.Namespace, Name: o.Object.Name,
-				Where: o.Object.Where}, &compliance.Report{Problems: problemsOf(d, o.Problems)})
+				Where: o.Object.Where}, &compliance.Report{Problems: audit.ServerProblems(d, o.Problems)})
 		}
 		n, err := inspected.Count(ctx, selected)
 		if err != nil {
@@ -377,23 +377,6 @@ func (u *auditor) noncompliant(ctx context.Context) error {
 	}
 	u.inspected = true
 	return nil
-}
-
-// problemsOf returns problems that a server has found.
-func problemsOf(d *crd.Definition, found []compliance.StoredProblem) (all []compliance.Problem) {
-	for _, f := range found {
-		p := compliance.Problem{Kind: compliance.Unreadable, Version: d.Version(f.Version), Message: f.Message}
-		for _, k := range compliance.Kinds() {
-			if strings.EqualFold(k.String(), f.Reason) {
-				p.Kind = k
-			}
-		}
-		if p.Version != nil {
-			p.Path = audit.ParsePath(f.Path, p.Version.Structural())
-		}
-		all = append(all, p)
-	}
-	return all
 }
 
 // report reports everything that was found.

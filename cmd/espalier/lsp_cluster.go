@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -71,14 +69,6 @@ func (c *servedCRD) unread() bool {
 	return false
 }
 
-// Delays after a request has failed: the first, which doubles, and the longest. The first one counts
-// again if requests have succeeded for steadyTime.
-const (
-	firstRetry = time.Second
-	lastRetry  = time.Minute
-	steadyTime = 30 * time.Second
-)
-
 // clusterCacheDir returns the directory of the caches of clusters, or "" if the user has none.
 func (a *app) clusterCacheDir() string {
 	dir, ok := a.environ("XDG_CACHE_HOME")
@@ -114,82 +104,31 @@ func (s *servedCRDs) of(sem schema.Semantics) []*definition {
 func (c *lspCluster) run(ctx context.Context) {
 	c.files = input.NewRepositories(ctx)
 	defer func() { _ = c.files.Close() }() // it has read files only
-	told, down, wait := false, false, firstRetry
-	for {
-		worked, err := c.follow(ctx, func() {
-			if down {
-				c.tell(lsp.MessageInfo, false, "espalier reads the CRDs of the cluster again")
-			}
-			down = false
-		})
-		if ctx.Err() != nil {
-			return
+	told, down := false, false
+	keeper := &source.Keeper{Cluster: c.flags, Again: c.lost, Open: func(config *rest.Config) {
+		if config.ExecProvider != nil {
+			config.ExecProvider.StdinUnavailable = true // it is the connection to the editor
 		}
-		if worked >= steadyTime {
-			wait = firstRetry
+		c.open(ctx, config)
+	}, Changed: func(u source.Update) {
+		if down {
+			c.tell(lsp.MessageInfo, false, "espalier reads the CRDs of the cluster again")
 		}
-		if !down && !errors.Is(err, errLost) {
-			using := "objects without a CRD in the workspace are not checked"
-			if !c.pending() {
-				using = fmt.Sprintf("the %d that were read before are used", len(c.byName))
-			}
-			// The user is told once. What follows is in the log.
-			c.tell(lsp.MessageWarning, !told, fmt.Sprintf("espalier cannot read the CRDs of the cluster: %v: %s", err, using))
-			told, down = true, true
-		}
-		select {
-		case <-time.After(wait):
-			wait = min(2*wait, lastRetry)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// errLost is returned if the CRDs have to be listed again because the cache does not have one anymore.
-var errLost = errors.New("the cache has changed")
-
-// follow follows the CRDs of the cluster until that fails. It calls works before each update, and returns
-// the time since the first one. A panic is an error: the next attempt may succeed.
-func (c *lspCluster) follow(ctx context.Context, works func()) (worked time.Duration, err error) {
-	var since time.Time
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-		if !since.IsZero() {
-			worked = time.Since(since)
-		}
-	}()
-	// The kubeconfig is read again each time: its credentials may be new.
-	config, err := c.flags.Config()
-	if err != nil {
-		return 0, err
-	}
-	if config.ExecProvider != nil {
-		config.ExecProvider.StdinUnavailable = true // it is the connection to the editor
-	}
-	c.open(ctx, config)
-	following, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() { // ends with follow
-		select {
-		case <-c.lost:
-			cancel(errLost)
-		case <-following.Done():
-		}
-	}()
-	err = source.Follow(following, config, func(u source.Update) {
-		if since.IsZero() {
-			since = time.Now()
-		}
-		works()
+		down = false
 		c.update(ctx, u)
-	})
-	if errors.Is(context.Cause(following), errLost) {
-		err = errLost
-	}
-	return 0, err
+	}, Failed: func(err error) {
+		if down {
+			return
+		}
+		using := "objects without a CRD in the workspace are not checked"
+		if !c.pending() {
+			using = fmt.Sprintf("the %d that were read before are used", len(c.byName))
+		}
+		// The user is told once. What follows is in the log.
+		c.tell(lsp.MessageWarning, !told, fmt.Sprintf("espalier cannot read the CRDs of the cluster: %v: %s", err, using))
+		told, down = true, true
+	}}
+	keeper.Run(ctx)
 }
 
 // open opens the cache of a cluster, and uses what it has.

@@ -203,8 +203,9 @@ func asFailure(d *crd.Definition, where string, err error) *Failure {
 type listing struct {
 	client *rest.RESTClient
 	path   string
-	// fields is the field selector, or empty.
+	// fields is the field selector, and accept the content type of the answer. Both may be empty.
 	fields   string
+	accept   string
 	complete func(Object) Object
 	yield    func(Object, error) bool
 	stopped  bool
@@ -287,6 +288,9 @@ func (l *listing) get(ctx context.Context, limit int, token string) ([]byte, err
 	}
 	if l.fields != "" {
 		req.Param("fieldSelector", l.fields)
+	}
+	if l.accept != "" {
+		req.SetHeader("Accept", l.accept).Param("includeObject", "Object")
 	}
 	return get(ctx, req)
 }

@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"path"
 	"slices"
-	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -175,59 +173,24 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// watchEvent is an event of a watch.
-type watchEvent struct {
-	Type   string          `json:"type"`
-	Object json.RawMessage `json:"object"`
-}
-
 // watch follows the CRDs until the server ends the watch.
 func (f *follower) watch(ctx context.Context) error {
-	// A connection on which nothing arrives anymore is given up.
-	ctx, cancel := context.WithTimeout(ctx, watchTime+time.Minute)
-	defer cancel()
-	body, err := f.watching.client.Get().AbsPath(definitionsPath).Param("watch", "1").Param("resourceVersion", f.version).
-		Param("allowWatchBookmarks", "true").Param("timeoutSeconds", strconv.Itoa(int(watchTime.Seconds()))).Stream(ctx)
+	w, err := f.watching.watch(ctx, definitionsPath, "", f.version, "")
 	if err != nil {
 		return err
 	}
-	events, ended := make(chan watchEvent), make(chan error, 1)
-	go func() {
-		defer close(events)
-		for in := json.NewDecoder(body); ; {
-			var e watchEvent
-			if err := in.Decode(&e); err != nil {
-				ended <- err
-				return
-			}
-			select {
-			case events <- e:
-			case <-ctx.Done():
-				ended <- ctx.Err()
-				return
-			}
-		}
-	}()
-	defer func() {
-		cancel()
-		_ = body.Close() // it is not used anymore
-		for range events {
-		}
-	}()
+	defer w.stop()
 	settled := time.NewTimer(settleTime)
 	settled.Stop()
 	defer settled.Stop()
 	for {
 		select {
-		case e, ok := <-events:
+		case e, ok := <-w.events:
 			if !ok {
 				if len(f.pending) > 0 {
 					f.tell(false)
 				}
-				if err := <-ended; !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-					return err
-				}
-				return nil
+				return w.err()
 			}
 			before := len(f.pending)
 			if err := f.apply(e); err != nil {

@@ -83,22 +83,31 @@ func (s *served) Count(ctx context.Context, selected Selection) (n int64, err er
 			continue
 		}
 		for _, p := range pathsOf("/apis/"+d.Group()+"/"+version, d.CRD().Spec.Names.Plural, d.Namespaced(), selected.Namespaces) {
-			l := &listing{client: s.client, path: p}
-			body, err := l.get(ctx, 1, "")
+			found, err := s.count(ctx, p)
+			if asFailure(d, p, err) != nil {
+				continue
+			}
 			if err != nil {
-				if asFailure(d, p, err) != nil {
-					continue
-				}
 				return n, err
 			}
-			var first page
-			if err := json.Unmarshal(body, &first); err != nil {
-				return n, fmt.Errorf("%s: the answer is not a list: %w", p, err)
-			}
-			n += int64(len(first.Items)) + first.Metadata.Remaining
+			n += found
 		}
 	}
 	return n, nil
+}
+
+// count returns the number of objects in a list.
+func (s *served) count(ctx context.Context, path string) (int64, error) {
+	l := &listing{client: s.client, path: path}
+	body, err := l.get(ctx, 1, "")
+	if err != nil {
+		return 0, err
+	}
+	var first page
+	if err := json.Unmarshal(body, &first); err != nil {
+		return 0, fmt.Errorf("%s: the answer is not a list: %w", path, err)
+	}
+	return int64(len(first.Items)) + first.Metadata.Remaining, nil
 }
 
 // pathsOf returns the paths of the lists of a resource: one for each namespace, if there are any.
