@@ -6,18 +6,22 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"espalier.dev/cmd/espalier/internal/ui"
+	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	kindscel "espalier.dev/kinds/cel"
+	"espalier.dev/schema"
 	"espalier.dev/web/protocol"
 )
 
 func newUICommand(a *app) *cobra.Command {
 	var listen string
+	var from sourceFlags
 	c := &cobra.Command{
 		Use:   "ui [DIR]",
 		Short: "Serve a web page that shows what an API server does to objects, and why",
@@ -31,8 +35,14 @@ With DIR, the page offers the CRDs and objects of the files below the directory,
 them again when they change. It never changes them. Directories whose names start with a dot,
 node_modules and vendor are skipped.
 
+With --from-cluster, the page shows the CRDs of a running cluster with their conditions and the
+number of objects, the objects as tables that follow their changes, which of them do not comply
+with their CRDs, what each version serves, and why. It only reads, and with the permissions of
+the kubeconfig. The playground opens what the cluster has.
+
 The page is served on loopback only, and loads nothing from elsewhere. The link has a token.
-Keep it secret: it gives access to the manifests below DIR while the command runs. Ctrl-C ends
+Keep it secret: it gives access to the manifests below DIR, and to the
+custom resources of the cluster, while the command runs. Ctrl-C ends
 the command.
 
 Exit codes: 2 usage or input error, 130 ended by Ctrl-C (SIGINT), 143 by SIGTERM.`,
@@ -41,6 +51,9 @@ Exit codes: 2 usage or input error, 130 ended by Ctrl-C (SIGINT), 143 by SIGTERM
 
   # With the CRDs and objects of a directory
   espalier ui config/
+
+  # With a running cluster
+  espalier ui --from-cluster --context staging
 
   # On a port of your choice
   espalier ui --listen 127.0.0.1:8080`,
@@ -53,16 +66,18 @@ Exit codes: 2 usage or input error, 130 ended by Ctrl-C (SIGINT), 143 by SIGTERM
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error { return a.ui(c.Context(), listen, args) },
+		RunE: func(c *cobra.Command, args []string) error { return a.ui(c, &from, listen, args) },
 	}
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "`ADDRESS` to listen on: HOST:PORT on loopback; port 0 is any free one")
 	groupFlags(c.Flags(), generalFlags, "listen")
+	addFromClusterFlags(c, &from, "show the CRDs and custom resources of a running cluster; nothing is changed")
 	_ = c.RegisterFlagCompletionFunc("listen", cobra.NoFileCompletions)
 	return c
 }
 
 // ui serves the web page until it is interrupted.
-func (a *app) ui(ctx context.Context, listen string, dirs []string) error {
+func (a *app) ui(c *cobra.Command, from *sourceFlags, listen string, dirs []string) error {
+	ctx := c.Context()
 	var files *ui.Files
 	if len(dirs) > 0 {
 		var err error
@@ -74,8 +89,23 @@ func (a *app) ui(ctx context.Context, listen string, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	engine := protocol.New(protocol.Options{Rules: cel.Checker{}, CEL: kindscel.New()})
-	handler := ui.New(engine, files, a.semantics.Semantics, l.Addr())
+	options := ui.Options{Engine: protocol.New(protocol.Options{Rules: cel.Checker{}, CEL: kindscel.New()}), Files: files, Semantics: a.semantics.Semantics}
+	if len(from.named(c)) > 0 {
+		a.defaultKubeconfig(&from.cluster)
+		// A kubeconfig that cannot be read is an error of the command, not of the page.
+		if _, err := from.cluster.Config(); err != nil {
+			return errors.Join(err, l.Close())
+		}
+		options.Cluster = ui.NewCluster(ui.ClusterOptions{Cluster: from.cluster, Define: func(text []byte, sem schema.Semantics) (*crd.Definition, error) {
+			return storedDefinition(text, crd.Options{Semantics: sem, Rules: cel.Checker{}})
+		}})
+		following, stop := context.WithCancel(ctx)
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer stop()
+		running.Go(func() { options.Cluster.Run(following) })
+	}
+	handler := ui.New(options, l.Addr())
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 1 << 16}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // the process ends

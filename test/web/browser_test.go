@@ -27,24 +27,30 @@ import (
 const root = "../.."
 
 // program builds espalier, once.
-var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "espalier-web")
+var program = sync.OnceValues(func() (string, error) { return build("espalier", "-tags", "noserver,grpcnotrace") })
+
+// programs is the directory of what is built.
+var programs = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "espalier-web") })
+
+// build builds espalier.
+func build(name string, flags ...string) (string, error) {
+	dir, err := programs()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "espalier")
-	build := exec.Command("go", "build", "-tags", "noserver,grpcnotrace", "-o", path, "./cmd/espalier")
+	path := filepath.Join(dir, name)
+	build := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), "./cmd/espalier")...)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
 	return path, nil
-})
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := program(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
+	if dir, err := programs(); err == nil {
+		_ = os.RemoveAll(dir)
 	}
 	os.Exit(code)
 }

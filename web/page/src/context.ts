@@ -11,6 +11,8 @@ export interface Context {
   state: State;
   // changed tells the page that a view has changed the state.
   changed(): void;
+  // open shows another state.
+  open(state: Partial<State>): void;
   // say shows a message for a while.
   say(message: string): void;
 }
@@ -19,6 +21,8 @@ export interface Context {
 export interface View {
   element: HTMLElement;
   refresh(): void;
+  // leave is called when another view is shown.
+  leave?(): void;
 }
 
 // assistance returns completion and documentation for a text.

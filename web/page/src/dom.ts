@@ -3,8 +3,8 @@
 export type Child = Node | string | undefined | false;
 
 export interface Attributes {
-  class?: string;
-  title?: string;
+  class?: string | undefined;
+  title?: string | undefined;
   type?: string;
   role?: string;
   for?: string;

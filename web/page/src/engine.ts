@@ -19,28 +19,35 @@ export interface Engine {
 
 const canceled = () => new EngineError("canceled", "the request was canceled");
 
-function unwrap<N extends Name>(response: Response): Answers[N] {
+// unwrap returns the answer of a response, or throws its error.
+export function unwrap(response: Response): unknown {
   if (response.error) throw new EngineError(response.error.code, response.error.message);
-  return response.answer as Answers[N];
+  return response.answer;
+}
+
+// post sends a request to the server that the page comes from.
+export async function post(path: string, request: object, signal?: AbortSignal): Promise<globalThis.Response> {
+  let response: globalThis.Response;
+  try {
+    response = await fetch(path, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", ...tokenHeader() },
+      body: JSON.stringify(request),
+      ...(signal ? { signal } : {}),
+    });
+  } catch (e) {
+    if (signal?.aborted) throw canceled();
+    throw new EngineError("unreachable", "espalier ui does not answer: is it still running?");
+  }
+  if (!response.ok) throw new EngineError("http", `espalier ui answers ${response.status}: open the link that it has printed`);
+  return response;
 }
 
 // NativeEngine asks the server that the page comes from.
 export class NativeEngine implements Engine {
   async ask<N extends Name>(name: N, request: object, signal?: AbortSignal): Promise<Answers[N]> {
-    let response: globalThis.Response;
-    try {
-      response = await fetch("api/" + name, {
-        method: "POST",
-        headers: { "Content-Type": "application/json", ...tokenHeader() },
-        body: JSON.stringify(request),
-        ...(signal ? { signal } : {}),
-      });
-    } catch (e) {
-      if (signal?.aborted) throw canceled();
-      throw new EngineError("unreachable", "espalier ui does not answer: is it still running?");
-    }
-    if (!response.ok) throw new EngineError("http", `espalier ui answers ${response.status}: open the link that it has printed`);
-    return unwrap<N>((await response.json()) as Response);
+    const response = await post("api/" + name, request, signal);
+    return unwrap((await response.json()) as Response) as Answers[N];
   }
 }
 
@@ -161,7 +168,7 @@ export class WorkerEngine implements Engine {
         signal,
         settle: (r) => {
           if (signal?.aborted) reject(canceled());
-          else resolve(unwrap<N>(r));
+          else resolve(unwrap(r) as Answers[N]);
         },
         fail: reject,
       });

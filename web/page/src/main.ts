@@ -1,5 +1,6 @@
 // Puts the page together.
 
+import { Cluster } from "./cluster";
 import { Compare } from "./compare";
 import type { Context, View } from "./context";
 import { byId, flash, h, replace } from "./dom";
@@ -10,7 +11,7 @@ import { Explorer } from "./explorer";
 import { Lint } from "./lint";
 import { Playground } from "./playground";
 import type { Semantics } from "./protocol";
-import { decode, encode, views, type State } from "./state";
+import { decode, encode, type State } from "./state";
 import { readToken } from "./token";
 import { watch, type Files } from "./workspace";
 
@@ -19,6 +20,7 @@ function meta(name: string): string | undefined {
 }
 
 const native = meta("engine") === "native";
+const hasCluster = meta("cluster") === "yes";
 const state: State = { view: "playground", semantics: meta("semantics") === "kubernetes" ? "kubernetes" : "kep", update: false, crds: "", object: "", old: "", before: "" };
 
 let edited = false;
@@ -46,6 +48,11 @@ const context: Context = {
   engine,
   state,
   changed: () => (edited = true),
+  open: (next) => {
+    Object.assign(state, next);
+    edited = true;
+    show(state.view);
+  },
   say,
 };
 
@@ -55,10 +62,17 @@ const shown: Record<string, View> = {
   compare: new Compare(context),
   lint: new Lint(context),
 };
+if (hasCluster) {
+  shown["cluster"] = new Cluster(context);
+  byId("nav-cluster").hidden = false;
+}
+const names = Object.keys(shown);
 
 function show(view: string): void {
+  if (view !== state.view) shown[state.view]?.leave?.();
   state.view = view;
-  for (const name of views) {
+  document.body.classList.toggle("in-cluster", view === "cluster");
+  for (const name of names) {
     const panel = byId("view-" + name);
     panel.hidden = name !== view;
     const button = byId("nav-" + name);
@@ -69,7 +83,7 @@ function show(view: string): void {
   shown[view]?.refresh();
 }
 
-for (const name of views) {
+for (const name of names) {
   const view = shown[name];
   if (view) byId("view-" + name).appendChild(view.element);
   byId("nav-" + name).addEventListener("click", () => show(name));
@@ -225,5 +239,6 @@ window.addEventListener("hashchange", () => {
 });
 readToken();
 void open().then(() => {
+  if (hasCluster && !edited) show("cluster");
   if (native) watch(take, say);
 });

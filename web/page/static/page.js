@@ -49,6 +49,860 @@
     return "e" + ++ids;
   }
 
+  // token.ts
+  var prefix = "#token=";
+  var key = "token";
+  var token = "";
+  function readToken() {
+    try {
+      if (token === "") token = sessionStorage.getItem(key) ?? "";
+    } catch {
+    }
+    if (!location.hash.startsWith(prefix)) return false;
+    token = location.hash.slice(prefix.length);
+    history.replaceState(null, "", location.pathname);
+    try {
+      sessionStorage.setItem(key, token);
+    } catch {
+    }
+    return true;
+  }
+  function tokenHeader() {
+    return token === "" ? {} : { "Espalier-Token": token };
+  }
+
+  // engine.ts
+  var EngineError = class extends Error {
+    constructor(code, message2) {
+      super(message2);
+      this.code = code;
+    }
+    code;
+  };
+  var canceled = () => new EngineError("canceled", "the request was canceled");
+  function unwrap(response) {
+    if (response.error) throw new EngineError(response.error.code, response.error.message);
+    return response.answer;
+  }
+  async function post(path, request, signal) {
+    let response;
+    try {
+      response = await fetch(path, {
+        method: "POST",
+        headers: { "Content-Type": "application/json", ...tokenHeader() },
+        body: JSON.stringify(request),
+        ...signal ? { signal } : {}
+      });
+    } catch (e) {
+      if (signal?.aborted) throw canceled();
+      throw new EngineError("unreachable", "espalier ui does not answer: is it still running?");
+    }
+    if (!response.ok) throw new EngineError("http", `espalier ui answers ${response.status}: open the link that it has printed`);
+    return response;
+  }
+  var NativeEngine = class {
+    async ask(name, request, signal) {
+      const response = await post("api/" + name, request, signal);
+      return unwrap(await response.json());
+    }
+  };
+  var requestTime = 3e4;
+  var abandonedTime = 2e3;
+  var WorkerEngine = class {
+    constructor(loaded) {
+      this.loaded = loaded;
+      this.start();
+    }
+    loaded;
+    worker;
+    queue = [];
+    current;
+    patience;
+    ready = false;
+    isBroken = false;
+    start() {
+      this.ready = false;
+      this.worker = new Worker("worker.js");
+      this.worker.onmessage = (e) => {
+        if (e.data.problem !== void 0) return this.broken(e.data.problem);
+        if (e.data.ended !== void 0) return this.restart(new EngineError("failed", e.data.ended));
+        if (e.data.ready) {
+          this.ready = true;
+          this.loaded();
+          return this.limit();
+        }
+        const done = this.current;
+        this.current = void 0;
+        window.clearTimeout(this.patience);
+        if (done && e.data.response !== void 0) {
+          try {
+            done.settle(JSON.parse(e.data.response));
+          } catch (e2) {
+            done.fail(e2);
+          }
+        }
+        this.next();
+      };
+      this.worker.onerror = () => {
+        if (this.ready) this.restart(new EngineError("failed", "the engine has ended"));
+        else this.broken("the engine cannot be loaded");
+      };
+    }
+    // broken fails all requests. The next one tries to load the engine again.
+    broken(problem) {
+      this.loaded(problem);
+      this.worker?.terminate();
+      this.isBroken = true;
+      for (const p of [this.current, ...this.queue.splice(0)]) p?.fail(new EngineError("failed", problem));
+      this.current = void 0;
+    }
+    // restart ends the worker with its request, and continues with a new one.
+    restart(e) {
+      window.clearTimeout(this.patience);
+      this.worker?.terminate();
+      const p = this.current;
+      this.current = void 0;
+      p?.fail(p.signal?.aborted ? canceled() : e);
+      this.start();
+      this.next();
+    }
+    // limit starts the time of the current request. Loading the engine does not count.
+    limit() {
+      const p = this.current;
+      if (!p || !this.ready) return;
+      window.clearTimeout(this.patience);
+      this.patience = window.setTimeout(
+        () => {
+          if (this.current === p) this.restart(new EngineError("timeout", "the request took too long: use fewer or smaller CRDs and objects"));
+        },
+        p.signal?.aborted ? abandonedTime : requestTime
+      );
+    }
+    next() {
+      if (this.isBroken) {
+        this.isBroken = false;
+        this.start();
+      }
+      while (!this.current) {
+        const p = this.queue.shift();
+        if (!p) return;
+        if (p.signal?.aborted) {
+          p.fail(canceled());
+          continue;
+        }
+        this.current = p;
+        this.worker?.postMessage({ name: p.name, request: p.message });
+        this.limit();
+        p.signal?.addEventListener("abort", () => this.current === p && this.limit());
+      }
+    }
+    ask(name, request, signal) {
+      return new Promise((resolve, reject) => {
+        this.queue.push({
+          name,
+          message: JSON.stringify(request),
+          signal,
+          settle: (r) => {
+            if (signal?.aborted) reject(canceled());
+            else resolve(unwrap(r));
+          },
+          fail: reject
+        });
+        this.next();
+      });
+    }
+  };
+  var Latest = class {
+    controller;
+    timer;
+    // run calls ask after a pause. Its errors are shown, except cancellations.
+    run(pause, ask2, failed) {
+      window.clearTimeout(this.timer);
+      this.timer = window.setTimeout(() => {
+        this.controller?.abort();
+        const controller = this.controller = new AbortController();
+        ask2(controller.signal).catch((e) => {
+          if (controller.signal.aborted) return;
+          failed(e instanceof Error ? e.message : String(e));
+        });
+      }, pause);
+    }
+  };
+
+  // findings.ts
+  function findingItem(f, actions, ...more) {
+    const range = f.range;
+    const schema = f.schema?.range;
+    const go = actions.object;
+    const where = f.path || (range ? "line " + range.line : "");
+    return h(
+      "li",
+      { class: "finding " + f.severity },
+      h(
+        "div",
+        { class: "head" },
+        h("span", { class: "severity" }, f.severity),
+        where !== "" && (range && go ? h("button", { type: "button", class: "link path", title: "Show line " + range.line, onclick: () => go(range) }, where) : h("span", { class: "path" }, where)),
+        ...more
+      ),
+      h("div", { class: "message" }, f.message),
+      f.detail && f.detail.length > 0 && h("ul", { class: "detail" }, ...f.detail.slice(0, 12).map((d) => h("li", {}, d))),
+      h(
+        "div",
+        { class: "actions" },
+        actions.rule ? h("button", { type: "button", class: "link rule", onclick: () => actions.rule?.(f.rule) }, f.rule) : h("span", { class: "rule" }, f.rule),
+        schema && actions.schema && h("button", { type: "button", class: "link", title: "Show " + (f.schema?.path ?? ""), onclick: () => actions.schema?.(schema) }, "schema, line " + schema.line),
+        ...actions.fix ? (f.fixes ?? []).slice(0, 3).map((x) => h("button", { type: "button", class: "fix", onclick: () => actions.fix?.(x) }, capital(x.message))) : []
+      )
+    );
+  }
+  function findingList(findings, actions) {
+    if (findings.length === 0) return void 0;
+    return h("ul", { class: "findings" }, ...findings.map((f) => findingItem(f, actions)));
+  }
+  function counts(findings) {
+    const parts = [];
+    for (const s of ["error", "warning", "info"]) {
+      const n = findings.filter((f) => f.severity === s).length;
+      if (n > 0) parts.push(plural(n, s));
+    }
+    return parts.join(", ");
+  }
+  function capital(s) {
+    return s.charAt(0).toUpperCase() + s.slice(1);
+  }
+
+  // live.ts
+  async function ask(name, request, signal) {
+    const response = await post("api/cluster/" + name, request, signal);
+    return unwrap(await response.json());
+  }
+  async function watch(request, changed, signal) {
+    const response = await post("api/cluster/watch", request, signal);
+    if (!response.headers.get("Content-Type")?.includes("ndjson")) {
+      unwrap(await response.json());
+      return;
+    }
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    if (!reader) return;
+    let rest = "";
+    for (; ; ) {
+      let next;
+      try {
+        next = await reader.read();
+      } catch {
+        if (signal.aborted) return;
+        throw new EngineError("unreachable", "espalier ui does not answer: is it still running?");
+      }
+      if (next.done) return;
+      const lines = (rest + next.value).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) changed(JSON.parse(line));
+    }
+  }
+  var Live = class {
+    controller;
+    timer;
+    // run ends the watch before. told tells whether the watch runs, and what is wrong if not.
+    run(start, changed, told) {
+      this.stop();
+      const controller = this.controller = new AbortController();
+      const signal = controller.signal;
+      let pause = 1e3;
+      const attempt = async () => {
+        let problem = "";
+        try {
+          const request = await start(signal);
+          if (signal.aborted) return;
+          await watch(
+            request,
+            (c) => {
+              if (signal.aborted) return;
+              if (c.type === "started") {
+                pause = 1e3;
+                return told(true, "");
+              }
+              if (c.type === "failed") problem = c.message ?? "";
+              else if (c.type !== "expired") changed(c);
+            },
+            signal
+          );
+        } catch (e) {
+          problem = e instanceof Error ? e.message : String(e);
+        }
+        if (signal.aborted) return;
+        told(false, problem);
+        this.timer = window.setTimeout(() => void attempt(), problem === "" ? 0 : pause);
+        pause = Math.min(2 * pause, 3e4);
+      };
+      void attempt();
+    }
+    stop() {
+      window.clearTimeout(this.timer);
+      this.controller?.abort();
+    }
+  };
+
+  // clusterobject.ts
+  var maxChanges = 50;
+  var ClusterObject = class {
+    constructor(c, name, back) {
+      this.c = c;
+      this.name = name;
+      const full = name.namespace ? name.namespace + "/" + name.name : name.name ?? "";
+      this.element = h(
+        "div",
+        { class: "cluster-object" },
+        h(
+          "header",
+          {},
+          h("button", { type: "button", class: "quiet", onclick: back }, "← Objects"),
+          h("h2", {}, full),
+          this.liveness,
+          h("button", { type: "button", class: "quiet", onclick: () => this.playground() }, "Open in playground")
+        ),
+        this.problems,
+        h("h3", {}, "What each version serves"),
+        h("p", { class: "note" }, "Choose a line to see why it has its value."),
+        this.reason,
+        this.versions,
+        h("h3", {}, "Changes"),
+        this.changes
+      );
+      this.reason.hidden = true;
+    }
+    c;
+    name;
+    element;
+    liveness = h("span", { class: "liveness", role: "status" });
+    problems = h("div", { class: "object-problems" });
+    versions = h("div", { class: "columns" });
+    reason = h("div", { class: "why", role: "region", "aria-label": "Why", "aria-live": "polite" });
+    changes = h("div", { class: "changes", "aria-label": "Changes", role: "log" });
+    live = new Live();
+    latest = new Latest();
+    asking = new Latest();
+    answer;
+    pointer = "";
+    seen = 0;
+    refresh() {
+      this.load(0);
+      if (this.seen === 0) replace(this.changes, h("p", { class: "note" }, "Changes appear here while the page is open."));
+      this.live.run(
+        () => Promise.resolve(this.name),
+        (c) => this.changed(c),
+        (live, problem) => replace(this.liveness, h("span", { class: "dot " + (live ? "live" : problem ? "down" : "waiting") }), live ? "live" : problem ? "not live: " + problem : "")
+      );
+    }
+    reload() {
+      this.load(300);
+    }
+    leave() {
+      this.live.stop();
+    }
+    load(pause) {
+      this.latest.run(
+        pause,
+        async (signal) => {
+          this.answer = await ask("object", this.name, signal);
+          this.draw(this.answer);
+          if (this.pointer !== "") this.why(this.pointer);
+        },
+        (m) => replace(this.problems, h("p", { class: "banner rejected", role: "alert" }, m))
+      );
+    }
+    draw(a) {
+      const found = a.inspected ? a.stored : a.findings;
+      const text = found.length > 0 ? a.inspected ? "What is stored does not comply with the CRD" : "What is served does not comply with the CRD" : a.inspected ? "What is stored complies with the CRD" : "What is served complies with the CRD";
+      replace(
+        this.problems,
+        h("p", { class: "banner " + (found.length > 0 ? "rejected" : "accepted") }, h("strong", {}, text), h("span", {}, found.length > 0 ? plural(found.length, "problem") : "")),
+        findingList(found, {}),
+        !a.inspected && h("p", { class: "note" }, "The API does not show what is stored. espalier audit reads etcd or a snapshot of it.")
+      );
+      replace(this.versions, ...a.versions.map((v) => this.version(v)));
+    }
+    version(v) {
+      const lines = (v.lines ?? []).map((l) => {
+        const code = l.text.trimStart();
+        const pointer = l.pointer;
+        const indent = h("span", { class: "indent" }, " ".repeat(l.text.length - code.length));
+        const inner = pointer ? h("button", { type: "button", class: "code field", title: "Why?", onclick: () => this.why(pointer) }, code) : h("span", { class: "code" }, code);
+        const row = h("div", { class: "row" + (pointer !== void 0 && pointer === this.pointer ? " chosen" : "") }, indent, inner);
+        if (pointer) row.dataset["pointer"] = pointer;
+        return row;
+      });
+      return h(
+        "div",
+        { class: "stored" },
+        h("header", {}, h("h3", {}, v.name), h("span", { class: "summary" }, v.storage ? "storage version" : ""), !!v.text && copyButton(() => v.text ?? "")),
+        !!v.problem && h("p", { class: "banner rejected" }, v.problem),
+        h("div", { class: "lines", role: "region", "aria-label": "Version " + v.name, tabindex: 0 }, ...lines),
+        v.more && h("p", { class: "note" }, "There are more lines: copy has all of them.")
+      );
+    }
+    why(pointer) {
+      this.pointer = pointer;
+      for (const row of this.versions.querySelectorAll(".row")) row.classList.toggle("chosen", row.dataset["pointer"] === pointer);
+      this.asking.run(
+        0,
+        async (signal) => this.drawWhy(await ask("why", { ...this.name, path: pointer }, signal)),
+        (m) => this.showWhy(h("p", { class: "banner rejected" }, m))
+      );
+    }
+    showWhy(...children2) {
+      replace(
+        this.reason,
+        h(
+          "button",
+          {
+            type: "button",
+            class: "quiet close",
+            onclick: () => {
+              this.reason.hidden = true;
+              this.pointer = "";
+            }
+          },
+          "Close"
+        ),
+        ...children2
+      );
+      this.reason.hidden = false;
+    }
+    drawWhy(a) {
+      this.showWhy(
+        h("h4", { class: "path" }, a.path),
+        h(
+          "dl",
+          {},
+          ...a.versions.flatMap((v) => [
+            h("dt", {}, v.name + (v.storage ? ", storage" : "") + (v.served ? "" : ", not served")),
+            h(
+              "dd",
+              {},
+              h("strong", {}, v.found ? short(v.value) : v.decision === "webhook" ? "not known" : "nothing"),
+              h("span", { class: "cost" }, v.reason + (v.nearest ? `; did you mean "${v.nearest}"?` : "")),
+              v.schema && h("span", { class: "cost" }, "schema: " + (v.schema.version ? v.schema.version + " " + (v.schema.path || "(root)") : v.schema.pointer))
+            )
+          ])
+        )
+      );
+    }
+    changed(c) {
+      if (this.seen++ === 0) replace(this.changes);
+      const title = { ADDED: "created", MODIFIED: "changed", DELETED: "deleted" }[c.type];
+      const entry = h(
+        "article",
+        { class: "stored change" },
+        h("header", {}, h("h3", {}, title), h("span", { class: "summary" }, new Date(c.time).toLocaleTimeString() + (c.revision ? ", resource version " + c.revision : ""))),
+        !!c.message && h("p", { class: "note" }, c.message),
+        h(
+          "div",
+          { class: "lines" },
+          ...(c.diff ?? []).map((l) => h("div", { class: "row diff " + ({ "+": "added", "-": "removed", "@": "part" }[l.op] ?? "") }, h("span", { class: "indent", "aria-hidden": "true" }, l.op === "@" ? " " : l.op), h("span", { class: "code" }, l.op === "@" ? "⋯" : l.text)))
+        ),
+        c.more && h("p", { class: "note" }, "The change is longer than what is shown.")
+      );
+      this.changes.prepend(entry);
+      while (this.changes.childElementCount > maxChanges) this.changes.lastElementChild?.remove();
+      this.load(300);
+    }
+    playground() {
+      const version = this.answer?.versions.find((v) => v.storage && v.text) ?? this.answer?.versions.find((v) => v.text);
+      if (!version?.text) return;
+      const object = version.text;
+      ask("crd", { crd: this.name.crd, semantics: this.c.state.semantics }).then(
+        (a) => this.c.open({ view: "playground", crds: a.text, object, old: object, update: true }),
+        (e) => this.c.say(e instanceof Error ? e.message : String(e))
+      );
+    }
+  };
+  function short(v) {
+    const text = JSON.stringify(v) ?? "null";
+    return text.length > 200 ? text.slice(0, 200) + "…" : text;
+  }
+
+  // poll.ts
+  var interval = 1500;
+  function poll(path, changed, failed) {
+    let tag = "";
+    let ask2;
+    const again = () => window.setTimeout(() => void ask2(), interval);
+    ask2 = async () => {
+      if (document.hidden) return void again();
+      try {
+        const response = await fetch(path, { headers: { ...tokenHeader(), ...tag === "" ? {} : { "If-None-Match": tag } }, cache: "no-store" });
+        if (response.status === 204) return;
+        if (response.status === 200) {
+          tag = response.headers.get("ETag") ?? "";
+          changed(await response.json());
+        } else if (response.status !== 304) failed(`espalier ui answers ${response.status}: open the link that it has printed`);
+      } catch {
+        failed("espalier ui does not answer: is it still running?");
+      }
+      again();
+    };
+    void ask2();
+  }
+
+  // cluster.ts
+  var maxShown = 300;
+  var maxRows = 400;
+  var counted = 50;
+  var age = 3e4;
+  var Cluster = class {
+    constructor(c) {
+      this.c = c;
+      this.query.placeholder = "Search CRDs";
+      this.query.addEventListener("input", () => this.drawList());
+      this.element = h("div", { class: "cluster" }, h("aside", { "aria-label": "CRDs of the cluster" }, this.status, this.query, this.list), this.detail);
+      this.welcome();
+    }
+    c;
+    element;
+    query = h("input", { type: "search", "aria-label": "Search CRDs" });
+    status = h("div", { class: "cluster-status", role: "status" });
+    list = h("ul", { class: "crd-list" });
+    detail = h("section", { class: "cluster-detail", "aria-label": "CRD" });
+    state;
+    selected = "";
+    counts = /* @__PURE__ */ new Map();
+    counting = false;
+    page;
+    following = false;
+    refresh() {
+      if (!this.following) {
+        this.following = true;
+        poll("api/cluster", (s) => this.take(s), (m) => this.c.say(m));
+        window.setInterval(() => void this.count(), 5e3);
+      }
+      this.page?.refresh();
+    }
+    leave() {
+      this.page?.leave();
+    }
+    take(s) {
+      this.state = s;
+      const kind = s.connected ? "live" : s.problem ? "down" : "waiting";
+      replace(
+        this.status,
+        h("span", { class: "dot " + kind }),
+        h(
+          "div",
+          {},
+          h("strong", {}, s.server || "Cluster"),
+          h("div", { class: "note" }, s.connected ? plural(s.crds.length, "CRD") + (s.more ? " (there are more)" : "") : s.problem ? "" : "waiting for an answer…"),
+          !!s.problem && h("div", { class: "problem" }, s.problem),
+          !!s.problem && s.known && h("div", { class: "note" }, "The list shows what was known before.")
+        )
+      );
+      this.drawList();
+      const crd = s.crds.find((d) => d.name === this.selected);
+      if (this.selected !== "") {
+        if (crd) this.page?.update(crd);
+        else if (s.known) {
+          this.selected = "";
+          this.page?.leave();
+          this.page = void 0;
+          this.c.say("The CRD was deleted.");
+          this.welcome();
+        }
+      }
+      void this.count();
+    }
+    matching() {
+      const words = this.query.value.toLowerCase().split(/\s+/).filter(Boolean);
+      return (this.state?.crds ?? []).filter((d) => words.every((w) => (d.name + " " + d.kind).toLowerCase().includes(w)));
+    }
+    drawList() {
+      const found = this.matching();
+      replace(
+        this.list,
+        ...found.slice(0, maxShown).map((d) => {
+          const bad = d.conditions.filter((c) => isBad(c) && c.type !== "Compliant");
+          const broken = d.conditions.some((c) => c.type === "Compliant" && c.status === "False");
+          return h(
+            "li",
+            {},
+            h(
+              "button",
+              { type: "button", class: "crd", "aria-current": d.name === this.selected ? "true" : void 0, onclick: () => this.select(d.name) },
+              h("span", { class: "name" }, d.kind || d.name),
+              h("span", { class: "count", title: "Objects" }, this.counts.get(d.name)?.text ?? ""),
+              h("span", { class: "group" }, d.group),
+              bad.length > 0 && h("span", { class: "badge deprecated" }, bad.map((c) => c.status === "True" ? c.type : "not " + c.type).join(", ")),
+              broken && h("span", { class: "badge required" }, "objects do not comply"),
+              d.deleting && h("span", { class: "badge required" }, "being deleted")
+            )
+          );
+        }),
+        found.length > maxShown && h("li", { class: "note" }, plural(found.length - maxShown, "more CRD") + ": search for them."),
+        found.length === 0 && this.state?.known && h("li", { class: "note" }, "No CRD matches.")
+      );
+    }
+    // count asks for the number of objects of some CRDs whose count is old.
+    async count() {
+      if (this.counting || document.hidden || !this.state?.connected || this.element.offsetParent === null) return;
+      const now = Date.now();
+      const crds = this.matching().slice(0, maxShown).map((d) => d.name).filter((name) => now - (this.counts.get(name)?.at ?? 0) > age).slice(0, counted);
+      if (crds.length === 0) return;
+      this.counting = true;
+      try {
+        const a = await ask("count", { crds });
+        for (const name of crds) this.counts.set(name, { text: a.counts[name] !== void 0 ? String(a.counts[name]) : "?", at: now });
+        this.drawList();
+      } catch {
+        for (const name of crds) this.counts.set(name, { text: "?", at: now });
+      }
+      this.counting = false;
+    }
+    welcome() {
+      replace(this.detail, h("p", { class: "note welcome" }, "Choose a CRD to see its objects."));
+    }
+    select(name) {
+      const crd = this.state?.crds.find((d) => d.name === name);
+      if (!crd) return;
+      this.selected = name;
+      this.page?.leave();
+      this.page = new CRDPage(this.c, crd);
+      replace(this.detail, this.page.element);
+      this.page.refresh();
+      this.drawList();
+      this.detail.scrollIntoView({ block: "nearest" });
+    }
+  };
+  function isBad(c) {
+    switch (c.type) {
+      case "Established":
+      case "NamesAccepted":
+      case "Compliant":
+      case "KubernetesAPIApprovalPolicyConformant":
+        return c.status === "False";
+      case "NonStructuralSchema":
+      case "Terminating":
+        return c.status === "True";
+    }
+    return false;
+  }
+  var CRDPage = class {
+    constructor(c, crd) {
+      this.c = c;
+      this.crd = crd;
+      this.namespace.placeholder = "All namespaces";
+      this.version.addEventListener("change", () => this.restart());
+      this.namespace.addEventListener("change", () => this.restart());
+    }
+    c;
+    crd;
+    element = h("div", { class: "crd-page" });
+    about = h("div", { class: "crd-about" });
+    version = h("select", { "aria-label": "Version" });
+    namespace = h("input", { type: "search", "aria-label": "Namespace", class: "namespace" });
+    liveness = h("span", { class: "liveness", role: "status" });
+    audited = h("div", {});
+    table = h("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Objects" });
+    pager = h("div", { class: "pager" });
+    live = new Live();
+    latest = new Latest();
+    answer;
+    tokens = [];
+    failing = /* @__PURE__ */ new Map();
+    object;
+    elsewhere = 0;
+    update(crd) {
+      const changed = crd.revision !== this.crd.revision;
+      this.crd = crd;
+      this.drawAbout();
+      if (changed) this.object ? this.object.reload() : this.start();
+    }
+    refresh() {
+      this.drawAbout();
+      if (this.object) return this.object.refresh();
+      this.draw();
+      this.start();
+    }
+    leave() {
+      this.live.stop();
+      this.object?.leave();
+    }
+    draw() {
+      const check = h("button", { type: "button", onclick: () => this.audit() }, "Check all objects");
+      replace(
+        this.element,
+        this.about,
+        h("div", { class: "toolbar" }, this.version, this.crd.namespaced && this.namespace, check, this.liveness),
+        this.audited,
+        this.table,
+        this.pager
+      );
+    }
+    drawAbout() {
+      const d = this.crd;
+      const before = this.version.value;
+      const served = d.versions.filter((v) => v.served);
+      replace(this.version, ...served.map((v) => h("option", { value: v.name }, v.name + (v.storage ? ", storage" : ""))));
+      const chosen = served.find((v) => v.name === before) ?? served.find((v) => v.storage) ?? served[0];
+      if (chosen) this.version.value = chosen.name;
+      const open2 = (view) => () => {
+        ask("crd", { crd: d.name, semantics: this.c.state.semantics }).then(
+          (a) => this.c.open({ view, crds: a.text, ...view === "playground" ? { object: "", old: "", update: false } : {} }),
+          (e) => this.c.say(e instanceof Error ? e.message : String(e))
+        );
+      };
+      replace(
+        this.about,
+        h(
+          "header",
+          {},
+          h("div", {}, h("h2", {}, d.kind), h("div", { class: "note path" }, d.name)),
+          h("div", { class: "buttons" }, h("button", { type: "button", class: "quiet", onclick: open2("explorer") }, "Schema"), h("button", { type: "button", class: "quiet", onclick: open2("lint") }, "Lint"))
+        ),
+        h(
+          "dl",
+          {},
+          h("dt", {}, "scope"),
+          h("dd", {}, d.namespaced ? "Namespaced" : "Cluster"),
+          h("dt", {}, "versions"),
+          h("dd", {}, ...d.versions.map((v) => h("span", { class: "badge" + (v.deprecated ? " deprecated" : v.storage ? " storage" : "") }, v.name + [v.storage && "storage", !v.served && "not served", v.deprecated && "deprecated"].filter(Boolean).map((x) => ", " + x).join("")))),
+          h("dt", {}, "may be stored in"),
+          h("dd", {}, d.stored.join(", ") || "unknown"),
+          d.versions.length > 1 && h("dt", {}, "conversion"),
+          d.versions.length > 1 && h("dd", {}, d.conversion)
+        ),
+        h("ul", { class: "conditions" }, ...d.conditions.map((c) => h("li", { class: isBad(c) ? "bad" : "good" }, h("strong", {}, `${c.type}: ${c.status}`), " ", h("span", { class: "note" }, c.message || c.reason))))
+      );
+    }
+    request() {
+      const namespace = this.namespace.value.trim();
+      return { crd: this.crd.name, semantics: this.c.state.semantics, ...this.version.value ? { version: this.version.value } : {}, ...namespace ? { namespace } : {} };
+    }
+    restart() {
+      this.tokens = [];
+      this.failing.clear();
+      replace(this.audited);
+      this.start();
+    }
+    // start lists the objects, and follows their changes.
+    start() {
+      const token2 = this.tokens.at(-1);
+      this.live.run(
+        async (signal) => {
+          let a;
+          try {
+            a = await ask("objects", { ...this.request(), ...token2 ? { continue: token2 } : {} }, signal);
+          } catch (e) {
+            if (!signal.aborted && !this.answer) replace(this.table, h("p", { class: "banner rejected", role: "alert" }, e instanceof Error ? e.message : String(e)));
+            throw e;
+          }
+          if (!signal.aborted) {
+            this.answer = a;
+            this.elsewhere = 0;
+            this.drawTable();
+          }
+          return { ...this.request(), resourceVersion: a.resourceVersion };
+        },
+        (c) => this.changed(c),
+        (live, problem) => replace(this.liveness, h("span", { class: "dot " + (live ? "live" : problem ? "down" : "waiting") }), live ? "live" : problem ? "not live: " + problem : "")
+      );
+    }
+    changed(c) {
+      const a = this.answer;
+      const row = c.row;
+      if (!a || !row) return;
+      const at = a.rows.findIndex((r) => r.name === row.name && r.namespace === row.namespace);
+      if (c.type === "DELETED") {
+        if (at >= 0) a.rows.splice(at, 1);
+      } else if (at >= 0) a.rows[at] = row;
+      else if (c.type === "ADDED" && this.tokens.length === 0 && a.rows.length < maxRows) a.rows.unshift(row);
+      else this.elsewhere++;
+      this.failing.delete(key2(row));
+      this.drawTable(c.type === "DELETED" ? void 0 : row);
+    }
+    drawTable(changed) {
+      const a = this.answer;
+      if (!a) return;
+      const columns = a.columns.map((c, i) => ({ ...c, i })).filter((c) => !c.wide && c.i > 0);
+      replace(
+        this.table,
+        !!a.problem && h("p", { class: "banner unknown" }, "Objects are not checked: " + a.problem),
+        a.rows.length === 0 ? h("p", { class: "note" }, "There are no objects.") : h(
+          "table",
+          {},
+          h("thead", {}, h("tr", {}, this.crd.namespaced && h("th", {}, "Namespace"), h("th", {}, "Name"), ...columns.map((c) => h("th", { title: c.description }, c.name)), h("th", {}, "Complies"))),
+          h("tbody", {}, ...a.rows.map((r) => this.row(r, columns, r === changed)))
+        )
+      );
+      const shown2 = this.tokens.length > 0 ? `page ${this.tokens.length + 1}` : "";
+      replace(
+        this.pager,
+        this.tokens.length > 0 && h("button", { type: "button", onclick: () => this.turn(-1) }, "Previous"),
+        !!a.continue && h("button", { type: "button", onclick: () => this.turn(1) }, "Next"),
+        h("span", { class: "note" }, [shown2, a.remaining ? plural(a.remaining, "more object") : "", this.elsewhere > 0 ? plural(this.elsewhere, "change") + " on other pages" : ""].filter(Boolean).join(", "))
+      );
+    }
+    turn(by) {
+      if (by < 0) this.tokens.pop();
+      else if (this.answer?.continue) this.tokens.push(this.answer.continue);
+      this.start();
+    }
+    row(r, columns, changed) {
+      const n = Math.max(r.findings?.length ?? 0, this.failing.get(key2(r)) ?? 0);
+      return h(
+        "tr",
+        { class: changed ? "changed" : void 0 },
+        this.crd.namespaced && h("td", {}, r.namespace ?? ""),
+        h("td", {}, h("button", { type: "button", class: "link path", onclick: () => this.open(r.namespace, r.name) }, r.name)),
+        ...columns.map((c) => h("td", {}, r.cells[c.i] ?? "")),
+        h("td", {}, this.answer?.problem ? "" : n > 0 ? h("span", { class: "badge deprecated", title: r.findings?.[0] ? r.findings[0].path + ": " + r.findings[0].message : void 0 }, plural(n, "problem")) : h("span", { class: "ok" }, "yes"))
+      );
+    }
+    open(namespace, name) {
+      this.live.stop();
+      this.object = new ClusterObject(this.c, { crd: this.crd.name, semantics: this.c.state.semantics, name, ...namespace ? { namespace } : {} }, () => {
+        this.object?.leave();
+        this.object = void 0;
+        this.draw();
+        this.start();
+      });
+      replace(this.element, this.object.element);
+      this.object.refresh();
+    }
+    audit() {
+      replace(this.audited, h("p", { class: "note" }, "Checking…"));
+      this.latest.run(
+        0,
+        async (signal) => this.drawAudit(await ask("audit", this.auditRequest(), signal)),
+        (m) => replace(this.audited, h("p", { class: "banner rejected", role: "alert" }, m))
+      );
+    }
+    auditRequest() {
+      const { crd, semantics: semantics2, namespace } = this.request();
+      return { crd, semantics: semantics2, ...namespace ? { namespace } : {} };
+    }
+    drawAudit(a) {
+      this.failing.clear();
+      for (const f of a.failures) this.failing.set(key2(f), f.problems);
+      const text = a.failing === 0 ? `All ${plural(a.objects, "object")} comply` : `${a.failing} of ${plural(a.objects, "object")} ${a.failing === 1 ? "does" : "do"} not comply`;
+      const about = a.inspected ? "The server has checked what is stored." : "Checked as the API serves it: unspecified fields and the stored version are not visible.";
+      const parts = [
+        h("p", { class: "banner " + (a.failing === 0 ? "accepted" : "rejected") }, h("strong", {}, text), h("span", {}, a.more ? "not all objects were checked, or are listed" : "")),
+        h("p", { class: "note" }, about),
+        findingList(a.findings, {}),
+        a.failures.length > 0 && h(
+          "p",
+          { class: "failures" },
+          ...a.failures.slice(0, 30).flatMap((f) => [h("button", { type: "button", class: "link path", onclick: () => this.open(f.namespace, f.name) }, f.namespace ? f.namespace + "/" + f.name : f.name), " "]),
+          a.failures.length > 30 && h("span", { class: "note" }, "and more")
+        )
+      ];
+      replace(this.audited, h("div", { class: "card" }, ...parts));
+      this.drawTable();
+    }
+  };
+  function key2(o) {
+    return (o.namespace ?? "") + "/" + o.name;
+  }
+
   // highlight.ts
   var value = /"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?|[&*!][^\s,\]}]+|[[\]{},]|[^\s,[\]{}#"'][^,[\]{}#]*|#/g;
   function highlight(line) {
@@ -64,10 +918,10 @@
       add(at, at + 1, "punctuation");
       at += dash[0].length;
     }
-    const key2 = /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s#:"'[\]{},&*!|>%@`-][^#:[\]{}]*?|[^\s#"'[\]{},&*!|>%@`][^#]*?)\s*:(?=\s|$)/.exec(line.slice(at));
-    if (key2) {
-      add(at, at + (key2[1]?.length ?? 0), "key");
-      at += key2[0].length;
+    const key3 = /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s#:"'[\]{},&*!|>%@`-][^#:[\]{}]*?|[^\s#"'[\]{},&*!|>%@`][^#]*?)\s*:(?=\s|$)/.exec(line.slice(at));
+    if (key3) {
+      add(at, at + (key3[1]?.length ?? 0), "key");
+      at += key3[0].length;
     }
     value.lastIndex = at;
     for (let m = value.exec(line); m; m = value.exec(line)) {
@@ -160,7 +1014,7 @@
 
   // editor.ts
   var lineHeight = 20;
-  var maxShown = 12;
+  var maxShown2 = 12;
   var maxText = 4 << 20;
   var Editor = class {
     constructor(label, changed, assistance2) {
@@ -417,8 +1271,8 @@
     }
     drawPopup() {
       if (this.items.length === 0) return this.closePopup();
-      const first = Math.min(Math.max(0, this.selected - maxShown + 3), Math.max(0, this.items.length - maxShown));
-      const rows = this.items.slice(first, first + maxShown).map((item, i) => {
+      const first = Math.min(Math.max(0, this.selected - maxShown2 + 3), Math.max(0, this.items.length - maxShown2));
+      const rows = this.items.slice(first, first + maxShown2).map((item, i) => {
         const index = first + i;
         const row = h(
           "div",
@@ -499,225 +1353,6 @@
       this.tip.hidden = true;
     }
   };
-
-  // token.ts
-  var prefix = "#token=";
-  var key = "token";
-  var token = "";
-  function readToken() {
-    try {
-      if (token === "") token = sessionStorage.getItem(key) ?? "";
-    } catch {
-    }
-    if (!location.hash.startsWith(prefix)) return false;
-    token = location.hash.slice(prefix.length);
-    history.replaceState(null, "", location.pathname);
-    try {
-      sessionStorage.setItem(key, token);
-    } catch {
-    }
-    return true;
-  }
-  function tokenHeader() {
-    return token === "" ? {} : { "Espalier-Token": token };
-  }
-
-  // engine.ts
-  var EngineError = class extends Error {
-    constructor(code, message2) {
-      super(message2);
-      this.code = code;
-    }
-    code;
-  };
-  var canceled = () => new EngineError("canceled", "the request was canceled");
-  function unwrap(response) {
-    if (response.error) throw new EngineError(response.error.code, response.error.message);
-    return response.answer;
-  }
-  var NativeEngine = class {
-    async ask(name, request, signal) {
-      let response;
-      try {
-        response = await fetch("api/" + name, {
-          method: "POST",
-          headers: { "Content-Type": "application/json", ...tokenHeader() },
-          body: JSON.stringify(request),
-          ...signal ? { signal } : {}
-        });
-      } catch (e) {
-        if (signal?.aborted) throw canceled();
-        throw new EngineError("unreachable", "espalier ui does not answer: is it still running?");
-      }
-      if (!response.ok) throw new EngineError("http", `espalier ui answers ${response.status}: open the link that it has printed`);
-      return unwrap(await response.json());
-    }
-  };
-  var requestTime = 3e4;
-  var abandonedTime = 2e3;
-  var WorkerEngine = class {
-    constructor(loaded) {
-      this.loaded = loaded;
-      this.start();
-    }
-    loaded;
-    worker;
-    queue = [];
-    current;
-    patience;
-    ready = false;
-    isBroken = false;
-    start() {
-      this.ready = false;
-      this.worker = new Worker("worker.js");
-      this.worker.onmessage = (e) => {
-        if (e.data.problem !== void 0) return this.broken(e.data.problem);
-        if (e.data.ended !== void 0) return this.restart(new EngineError("failed", e.data.ended));
-        if (e.data.ready) {
-          this.ready = true;
-          this.loaded();
-          return this.limit();
-        }
-        const done = this.current;
-        this.current = void 0;
-        window.clearTimeout(this.patience);
-        if (done && e.data.response !== void 0) {
-          try {
-            done.settle(JSON.parse(e.data.response));
-          } catch (e2) {
-            done.fail(e2);
-          }
-        }
-        this.next();
-      };
-      this.worker.onerror = () => {
-        if (this.ready) this.restart(new EngineError("failed", "the engine has ended"));
-        else this.broken("the engine cannot be loaded");
-      };
-    }
-    // broken fails all requests. The next one tries to load the engine again.
-    broken(problem) {
-      this.loaded(problem);
-      this.worker?.terminate();
-      this.isBroken = true;
-      for (const p of [this.current, ...this.queue.splice(0)]) p?.fail(new EngineError("failed", problem));
-      this.current = void 0;
-    }
-    // restart ends the worker with its request, and continues with a new one.
-    restart(e) {
-      window.clearTimeout(this.patience);
-      this.worker?.terminate();
-      const p = this.current;
-      this.current = void 0;
-      p?.fail(p.signal?.aborted ? canceled() : e);
-      this.start();
-      this.next();
-    }
-    // limit starts the time of the current request. Loading the engine does not count.
-    limit() {
-      const p = this.current;
-      if (!p || !this.ready) return;
-      window.clearTimeout(this.patience);
-      this.patience = window.setTimeout(
-        () => {
-          if (this.current === p) this.restart(new EngineError("timeout", "the request took too long: use fewer or smaller CRDs and objects"));
-        },
-        p.signal?.aborted ? abandonedTime : requestTime
-      );
-    }
-    next() {
-      if (this.isBroken) {
-        this.isBroken = false;
-        this.start();
-      }
-      while (!this.current) {
-        const p = this.queue.shift();
-        if (!p) return;
-        if (p.signal?.aborted) {
-          p.fail(canceled());
-          continue;
-        }
-        this.current = p;
-        this.worker?.postMessage({ name: p.name, request: p.message });
-        this.limit();
-        p.signal?.addEventListener("abort", () => this.current === p && this.limit());
-      }
-    }
-    ask(name, request, signal) {
-      return new Promise((resolve, reject) => {
-        this.queue.push({
-          name,
-          message: JSON.stringify(request),
-          signal,
-          settle: (r) => {
-            if (signal?.aborted) reject(canceled());
-            else resolve(unwrap(r));
-          },
-          fail: reject
-        });
-        this.next();
-      });
-    }
-  };
-  var Latest = class {
-    controller;
-    timer;
-    // run calls ask after a pause. Its errors are shown, except cancellations.
-    run(pause, ask, failed) {
-      window.clearTimeout(this.timer);
-      this.timer = window.setTimeout(() => {
-        this.controller?.abort();
-        const controller = this.controller = new AbortController();
-        ask(controller.signal).catch((e) => {
-          if (controller.signal.aborted) return;
-          failed(e instanceof Error ? e.message : String(e));
-        });
-      }, pause);
-    }
-  };
-
-  // findings.ts
-  function findingItem(f, actions, ...more) {
-    const range = f.range;
-    const schema = f.schema?.range;
-    const go = actions.object;
-    const where = f.path || (range ? "line " + range.line : "");
-    return h(
-      "li",
-      { class: "finding " + f.severity },
-      h(
-        "div",
-        { class: "head" },
-        h("span", { class: "severity" }, f.severity),
-        where !== "" && (range && go ? h("button", { type: "button", class: "link path", title: "Show line " + range.line, onclick: () => go(range) }, where) : h("span", { class: "path" }, where)),
-        ...more
-      ),
-      h("div", { class: "message" }, f.message),
-      f.detail && f.detail.length > 0 && h("ul", { class: "detail" }, ...f.detail.slice(0, 12).map((d) => h("li", {}, d))),
-      h(
-        "div",
-        { class: "actions" },
-        actions.rule ? h("button", { type: "button", class: "link rule", onclick: () => actions.rule?.(f.rule) }, f.rule) : h("span", { class: "rule" }, f.rule),
-        schema && actions.schema && h("button", { type: "button", class: "link", title: "Show " + (f.schema?.path ?? ""), onclick: () => actions.schema?.(schema) }, "schema, line " + schema.line),
-        ...actions.fix ? (f.fixes ?? []).slice(0, 3).map((x) => h("button", { type: "button", class: "fix", onclick: () => actions.fix?.(x) }, capital(x.message))) : []
-      )
-    );
-  }
-  function findingList(findings, actions) {
-    if (findings.length === 0) return void 0;
-    return h("ul", { class: "findings" }, ...findings.map((f) => findingItem(f, actions)));
-  }
-  function counts(findings) {
-    const parts = [];
-    for (const s of ["error", "warning", "info"]) {
-      const n = findings.filter((f) => f.severity === s).length;
-      if (n > 0) parts.push(plural(n, s));
-    }
-    return parts.join(", ");
-  }
-  function capital(s) {
-    return s.charAt(0).toUpperCase() + s.slice(1);
-  }
 
   // compare.ts
   var Compare = class {
@@ -1145,9 +1780,9 @@ spec:
       replace(this.version, ...(r?.versions ?? []).map((v) => h("option", { value: v.name }, label(v))));
       const chosen = r?.versions.find((v) => v.name === before) ?? r?.versions.find((v) => v.storage);
       if (chosen) this.version.value = chosen.name;
-      const names = r?.shortNames?.length ? `, short names ${r.shortNames.join(", ")}` : "";
+      const names2 = r?.shortNames?.length ? `, short names ${r.shortNames.join(", ")}` : "";
       const deprecated = chosen?.deprecated;
-      replace(this.about, r ? `${r.namespaced ? "Namespaced" : "Cluster-scoped"} resource ${r.plural || r.name} of group ${r.group}${names}.` : "", !!deprecated && h("strong", { class: "deprecated" }, " " + deprecated));
+      replace(this.about, r ? `${r.namespaced ? "Namespaced" : "Cluster-scoped"} resource ${r.plural || r.name} of group ${r.group}${names2}.` : "", !!deprecated && h("strong", { class: "deprecated" }, " " + deprecated));
     }
     request() {
       return { crds: this.c.state.crds, crd: this.resource()?.name ?? "", version: this.version.value, semantics: this.c.state.semantics };
@@ -1224,7 +1859,7 @@ spec:
         h("span", { class: "name" }, f.name ?? "values"),
         h("span", { class: "type" }, f.type),
         f.required && h("span", { class: "badge required" }, "required"),
-        f.default !== void 0 && h("span", { class: "badge" }, "default " + short(f.default)),
+        f.default !== void 0 && h("span", { class: "badge" }, "default " + short2(f.default)),
         (f.rules?.length ?? 0) > 0 && h("span", { class: "badge rule" }, "CEL"),
         f.unknownFields?.preserved && h("span", { class: "badge preserve" }, "preserves unknown fields"),
         f.embeddedResource && h("span", { class: "badge" }, "embedded resource"),
@@ -1257,7 +1892,7 @@ spec:
     }
     return [];
   }
-  function short(v) {
+  function short2(v) {
     const text = JSON.stringify(v);
     return text.length > 40 ? text.slice(0, 40) + "…" : text;
   }
@@ -1574,9 +2209,9 @@ spec:
     const out = {};
     if (typeof value2 !== "object" || value2 === null) return out;
     const from = value2;
-    for (const key2 of ["crds", "object", "old", "before"]) {
-      const text = from[key2];
-      if (typeof text === "string") out[key2] = text;
+    for (const key3 of ["crds", "object", "old", "before"]) {
+      const text = from[key3];
+      if (typeof text === "string") out[key3] = text;
     }
     if (typeof from["view"] === "string" && views.includes(from["view"])) out.view = from["view"];
     if (from["semantics"] === "kep" || from["semantics"] === "kubernetes") out.semantics = from["semantics"];
@@ -1585,26 +2220,8 @@ spec:
   }
 
   // workspace.ts
-  var interval = 1500;
-  function watch(changed, failed) {
-    let tag = "";
-    let ask;
-    const again = () => window.setTimeout(() => void ask(), interval);
-    ask = async () => {
-      if (document.hidden) return void again();
-      try {
-        const response = await fetch("api/workspace", { headers: { ...tokenHeader(), ...tag === "" ? {} : { "If-None-Match": tag } }, cache: "no-store" });
-        if (response.status === 204) return;
-        if (response.status === 200) {
-          tag = response.headers.get("ETag") ?? "";
-          changed(await response.json());
-        } else if (response.status !== 304) failed(`espalier ui answers ${response.status}: open the link that it has printed`);
-      } catch {
-        failed("espalier ui does not answer: is it still running?");
-      }
-      again();
-    };
-    void ask();
+  function watch2(changed, failed) {
+    poll("api/workspace", changed, failed);
   }
 
   // main.ts
@@ -1612,6 +2229,7 @@ spec:
     return document.querySelector(`meta[name=espalier-${name}]`)?.content;
   }
   var native = meta("engine") === "native";
+  var hasCluster = meta("cluster") === "yes";
   var state = { view: "playground", semantics: meta("semantics") === "kubernetes" ? "kubernetes" : "kep", update: false, crds: "", object: "", old: "", before: "" };
   var edited = false;
   var timer;
@@ -1635,6 +2253,11 @@ spec:
     engine,
     state,
     changed: () => edited = true,
+    open: (next) => {
+      Object.assign(state, next);
+      edited = true;
+      show(state.view);
+    },
     say
   };
   var shown = {
@@ -1643,9 +2266,16 @@ spec:
     compare: new Compare(context),
     lint: new Lint(context)
   };
+  if (hasCluster) {
+    shown["cluster"] = new Cluster(context);
+    byId("nav-cluster").hidden = false;
+  }
+  var names = Object.keys(shown);
   function show(view) {
+    if (view !== state.view) shown[state.view]?.leave?.();
     state.view = view;
-    for (const name of views) {
+    document.body.classList.toggle("in-cluster", view === "cluster");
+    for (const name of names) {
       const panel = byId("view-" + name);
       panel.hidden = name !== view;
       const button = byId("nav-" + name);
@@ -1655,7 +2285,7 @@ spec:
     document.title = view.charAt(0).toUpperCase() + view.slice(1) + " · Espalier";
     shown[view]?.refresh();
   }
-  for (const name of views) {
+  for (const name of names) {
     const view = shown[name];
     if (view) byId("view-" + name).appendChild(view.element);
     byId("nav-" + name).addEventListener("click", () => show(name));
@@ -1699,10 +2329,10 @@ spec:
     const first = files === void 0;
     const before = picker.value;
     files = found;
-    const names = found.files.filter((f) => f.objects !== "").map((f) => f.name);
-    fill(names.length > 0 ? names : ["no objects in " + found.root], "Object of the directory");
+    const names2 = found.files.filter((f) => f.objects !== "").map((f) => f.name);
+    fill(names2.length > 0 ? names2 : ["no objects in " + found.root], "Object of the directory");
     if (found.problem !== "") say(found.problem);
-    if (names.includes(before)) picker.value = before;
+    if (names2.includes(before)) picker.value = before;
     if (!edited) pick(Math.max(0, picker.selectedIndex));
     else if (!first) say("The files have changed: choose one to load it again.");
   }
@@ -1792,6 +2422,7 @@ spec:
   });
   readToken();
   void open().then(() => {
-    if (native) watch(take, say);
+    if (hasCluster && !edited) show("cluster");
+    if (native) watch2(take, say);
   });
 })();

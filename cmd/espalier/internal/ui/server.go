@@ -55,10 +55,7 @@ var contentTypes = map[string]string{
 
 // Server is the handler of the page.
 type Server struct {
-	engine *protocol.Engine
-	files  *Files
-	// semantics is the one that the page starts with.
-	semantics schema.Semantics
+	Options
 	// address is the host and port to open. hosts are those that requests must have: browsers leave out
 	// port 80.
 	address string
@@ -68,10 +65,19 @@ type Server struct {
 	slots chan struct{}
 }
 
-// New returns a Server for an address that it listens on. files may be nil. The page starts with a
-// semantics.
-func New(engine *protocol.Engine, files *Files, semantics schema.Semantics, address net.Addr) *Server {
-	s := &Server{engine: engine, files: files, semantics: semantics, address: address.String(), token: random(), slots: make(chan struct{}, 4)}
+// Options configure a Server.
+type Options struct {
+	Engine *protocol.Engine
+	// Files and Cluster are what the page offers. They may be nil.
+	Files   *Files
+	Cluster *Cluster
+	// Semantics is the one that the page starts with.
+	Semantics schema.Semantics
+}
+
+// New returns a Server for an address that it listens on.
+func New(o Options, address net.Addr) *Server {
+	s := &Server{Options: o, address: address.String(), token: random(), slots: make(chan struct{}, 4)}
 	s.hosts = []string{s.address}
 	if host, ok := strings.CutSuffix(s.address, ":80"); ok {
 		s.hosts = append(s.hosts, host)
@@ -110,6 +116,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case isAPI && name == "workspace":
 		s.workspace(w, r)
+	case isAPI && s.Cluster != nil && (name == "cluster" || strings.HasPrefix(name, "cluster/")):
+		s.Cluster.serve(w, r, strings.TrimPrefix(strings.TrimPrefix(name, "cluster"), "/"))
 	case isAPI:
 		s.answer(w, r, name)
 	default:
@@ -148,7 +156,10 @@ func (s *Server) static(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if name == "index.html" {
-		text = setMeta(setMeta(text, "engine", "wasm", "native"), "semantics", "kep", s.semantics.String())
+		text = setMeta(setMeta(text, "engine", "wasm", "native"), "semantics", "kep", s.Semantics.String())
+		if s.Cluster != nil {
+			text = setMeta(text, "cluster", "no", "yes")
+		}
 	}
 	w.Header().Set("Content-Type", contentTypes[path.Ext(name)])
 	_, _ = w.Write(text) // the browser is gone
@@ -160,16 +171,16 @@ func setMeta(text []byte, name, old, new string) []byte {
 	return bytes.Replace(text, []byte(meta+old+`"`), []byte(meta+new+`"`), 1)
 }
 
-// answer answers a request of the page.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) {
+// readJSON reads the body of a request of the page. It reports false if it has answered the request.
+func readJSON(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	if r.Method != http.MethodPost {
 		http.Error(w, "use POST", http.StatusMethodNotAllowed)
-		return
+		return nil, false
 	}
 	// Other sites can send forms, but no JSON.
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		http.Error(w, "use the content type application/json", http.StatusUnsupportedMediaType)
-		return
+		return nil, false
 	}
 	var body bytes.Buffer
 	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
@@ -177,6 +188,15 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) {
 		if errors.As(err, &large) {
 			writeJSON(w, protocol.Response{Error: &protocol.Error{Code: protocol.TooLarge, Message: fmt.Sprintf("the request has more than %d bytes", maxBody)}})
 		}
+		return nil, false
+	}
+	return body.Bytes(), true
+}
+
+// answer answers a request of the page.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) {
+	body, ok := readJSON(w, r)
+	if !ok {
 		return
 	}
 	select {
@@ -187,16 +207,16 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	writeJSON(w, s.engine.Answer(ctx, name, body.Bytes()))
+	writeJSON(w, s.Engine.Answer(ctx, name, body))
 }
 
 // workspace sends the files of the directory, unless the browser has them.
 func (s *Server) workspace(w http.ResponseWriter, r *http.Request) {
-	if s.files == nil {
+	if s.Files == nil {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	found, err := s.files.Read(r.Context())
+	found, err := s.Files.Read(r.Context())
 	if err != nil {
 		return // the browser is gone
 	}
@@ -207,6 +227,11 @@ func (s *Server) workspace(w http.ResponseWriter, r *http.Request) {
 	}
 	sum := sha256.Sum256(text)
 	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
+	writeTagged(w, r, text, tag)
+}
+
+// writeTagged sends JSON, unless the browser has it.
+func writeTagged(w http.ResponseWriter, r *http.Request, text []byte, tag string) {
 	w.Header().Set("ETag", tag)
 	if r.Header.Get("If-None-Match") == tag {
 		w.WriteHeader(http.StatusNotModified)

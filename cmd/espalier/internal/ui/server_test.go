@@ -22,7 +22,7 @@ import (
 func start(t *testing.T, files *ui.Files) string {
 	t.Helper()
 	l := httptest.NewUnstartedServer(nil)
-	handler := ui.New(protocol.New(protocol.Options{}), files, schema.Kubernetes, l.Listener.Addr())
+	handler := ui.New(ui.Options{Engine: protocol.New(protocol.Options{}), Files: files, Semantics: schema.Kubernetes}, l.Listener.Addr())
 	l.Config.Handler = handler
 	l.Start()
 	t.Cleanup(l.Close)
@@ -129,7 +129,7 @@ func TestAccess(t *testing.T) {
 
 // TestPort80 shows that the page works on port 80, which browsers leave out of the headers.
 func TestPort80(t *testing.T) {
-	handler := ui.New(protocol.New(protocol.Options{}), nil, schema.KEP, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80})
+	handler := ui.New(ui.Options{Engine: protocol.New(protocol.Options{}), Semantics: schema.KEP}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80})
 	for host, want := range map[string]int{"127.0.0.1": 200, "127.0.0.1:80": 200, "127.0.0.1:8080": 403, "attacker.example": 403} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Host = host
