@@ -2,6 +2,7 @@ package yamledit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -46,6 +47,14 @@ type Edit struct {
 //
 // Apply returns an error if the value of the resulting text is not the edited value.
 func Apply(d *yamlx.Document, edits ...Edit) ([]byte, error) {
+	return ApplyWithin(context.Background(), maxResult, d, edits...)
+}
+
+// maxResult is the maximum size of what Apply returns: copies can double a text again and again.
+const maxResult = 1 << 30
+
+// ApplyWithin is like [Apply]. It fails when ctx ends, and if the text would be larger than limit.
+func ApplyWithin(ctx context.Context, limit int, d *yamlx.Document, edits ...Edit) ([]byte, error) {
 	text, err := d.JSON()
 	if err != nil {
 		return nil, err
@@ -69,6 +78,12 @@ func Apply(d *yamlx.Document, edits ...Edit) ([]byte, error) {
 		}
 		if err == nil {
 			err = ed.apply(c)
+		}
+		if err == nil && len(ed.src) > limit {
+			err = fmt.Errorf("the result would have more than %d bytes", limit)
+		}
+		if err == nil {
+			err = ctx.Err()
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot %s %s: %w", e.Op, e.Pointer, err)

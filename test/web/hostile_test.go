@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 )
@@ -174,4 +175,73 @@ func TestDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.text("Rejected: an API server would not create this object")
+}
+
+// slowCRD has rules that cost nearly as much as is allowed. An object of it takes a while.
+const slowCRD = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  scope: Cluster
+  names: {kind: Thing, plural: things}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          list:
+            type: array
+            maxItems: 30
+            items:
+              type: object
+              x-kubernetes-validations:
+              - {rule: 'self.a.all(x, self.a.all(y, self.a.all(z, x + y != z + 1)))'}
+              - {rule: 'self.a.all(x, self.a.all(y, self.a.all(z, x + y != z + 2)))'}
+              - {rule: 'self.a.all(x, self.a.all(y, self.a.all(z, x + y != z + 3)))'}
+              - {rule: 'self.a.all(x, self.a.all(y, self.a.all(z, x + y != z + 4)))'}
+              properties:
+                a: {type: array, maxItems: 30, items: {type: integer, maximum: 0}}
+`
+
+// hostile types what is large or slow, and then an object that gets its answer soon.
+func hostile(t *testing.T, b *tab, limit time.Duration) {
+	const good = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: good\n"
+	soon := func(t *testing.T) {
+		t.Helper()
+		start := time.Now()
+		b.typeAt("Object", good)
+		b.wait(`document.querySelector(".outcome .result:not(.stale)")?.innerText.includes("Accepted: an API server would create this object")`)
+		took := time.Since(start)
+		t.Logf("the next result after %v", took.Round(time.Millisecond))
+		if took > limit {
+			t.Errorf("the next result takes %v", took)
+		}
+	}
+	t.Run("20 MB", func(t *testing.T) {
+		b.run(chromedp.Evaluate(`{ const a = [...document.querySelectorAll("textarea")].find(e => e.offsetParent && e.ariaLabel === "Object"); a.focus();
+			a.value = "a: 1\\n".repeat(4 << 20); a.dispatchEvent(new InputEvent("input", {bubbles: true})); }`, nil))
+		b.text("the limit is 4194304")
+		soon(t)
+	})
+	t.Run("slow rules", func(t *testing.T) {
+		b.typeAt("CustomResourceDefinitions", slowCRD)
+		b.typeAt("Object", strings.Repeat("apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nlist: ["+strings.Repeat("{a: ["+strings.Repeat("0,", 30)+"]},", 30)+"]\n---\n", 100))
+		b.wait(`document.querySelector(".outcome .result.stale")`)
+		b.run(chromedp.Sleep(300 * time.Millisecond))
+		if got := b.eval(`document.querySelector(".outcome .result").classList.contains("stale")`); got != "true" {
+			t.Error("it does not take long")
+		}
+		soon(t)
+	})
+}
+
+// TestHostile shows that large and slow input is bounded, and canceled by the next keystroke.
+func TestHostile(t *testing.T) {
+	b := open(t, serve(t), 1200, 800, false)
+	b.text("Rejected")
+	hostile(t, b, 5*time.Second)
 }

@@ -25,6 +25,10 @@ const maxAnswer = 64 << 20
 // gets the defaults of its items.
 const maxValues = 1 << 21
 
+// maxTyped is the maximum number of values of an object of Kubernetes' own kinds. Their Go types are much
+// larger than the text of an empty object.
+const maxTyped = 100_000
+
 // maxAssisted is the maximum number of findings about an object for which fixes are looked for.
 const maxAssisted = 20
 
@@ -204,6 +208,10 @@ func (c *checking) in(set *crdSet, sem Semantics) (Outcome, *definition) {
 		if c.old != nil {
 			before = c.old.json
 		}
+		if value, err := jsonx.Parse(it.json); err == nil && countValues(value, maxTyped) > maxTyped {
+			*c.left = -1
+			return out, nil
+		}
 		found := c.kinds().Check(c.ctx, it.json, before, c.fields)
 		add(found...)
 		out.judge()
@@ -264,6 +272,26 @@ func tooManyValues(source []byte, versions ...*crd.Version) bool {
 		}
 	}
 	return false
+}
+
+// countValues returns the number of values in a value, or more than limit if there are more.
+func countValues(value any, limit int) int {
+	n := 1
+	switch value := value.(type) {
+	case map[string]any:
+		for _, v := range value {
+			if n += countValues(v, limit-n); n > limit {
+				break
+			}
+		}
+	case []any:
+		for _, v := range value {
+			if n += countValues(v, limit-n); n > limit {
+				break
+			}
+		}
+	}
+	return n
 }
 
 // judge decides from the findings.

@@ -65,7 +65,7 @@ func (e *Engine) compare(ctx context.Context, r CompareRequest) (*CompareAnswer,
 			return nil, err
 		}
 	}
-	c := &comparing{Engine: e, ctx: ctx, semantics: r.Semantics, answer: &CompareAnswer{
+	c := &comparing{Engine: e, ctx: ctx, semantics: r.Semantics, sources: [2]string{r.Old, r.New}, answer: &CompareAnswer{
 		Problems: []Finding{}, Changes: []Change{}, Classes: map[string]int{}, Affected: map[string]int{}}}
 	names := []string{"old CRDs", "new CRDs", "objects"}
 	for i, t := range texts {
@@ -81,6 +81,9 @@ func (e *Engine) compare(ctx context.Context, r CompareRequest) (*CompareAnswer,
 		c.match(old, new)
 	}
 	for _, it := range texts[2].objects {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		c.try(it)
 	}
 	c.report()
@@ -92,8 +95,10 @@ type comparing struct {
 	*Engine
 	ctx       context.Context
 	semantics Semantics
-	answer    *CompareAnswer
-	pairs     []*comparedPair
+	// sources are the texts with the CRDs.
+	sources [2]string
+	answer  *CompareAnswer
+	pairs   []*comparedPair
 }
 
 // side is a CRD of one of the texts.
@@ -179,11 +184,33 @@ func (c *comparing) try(it *item) {
 		if p.old == nil || p.new == nil || lookup.Defined(p.new.item.json) != lookup.KindOf(it) {
 			continue
 		}
+		if c.tooLarge(it) {
+			c.problem(nil, fmt.Sprintf("cannot try %s: it has more than %d values with its defaults", it.title(), maxValues))
+			return
+		}
 		if err := p.Add(c.ctx, it.title(), it.json); err != nil {
 			c.problem(nil, fmt.Sprintf("cannot try %s: %v", it.title(), err))
 		}
 		return
 	}
+}
+
+// tooLarge reports whether an object has too many values with the defaults of one of the CRDs.
+func (c *comparing) tooLarge(it *item) bool {
+	for _, source := range c.sources {
+		set, err := c.set(source, c.semantics)
+		if err != nil {
+			continue // it is reported
+		}
+		d, err := set.index.Find(it)
+		if err != nil {
+			continue // as above
+		}
+		if base, err := d.base(); err == nil && tooManyValues(it.json, base.Version(it.GroupVersionKind().Version), base.Storage()) {
+			return true
+		}
+	}
+	return false
 }
 
 // report adds the findings to the answer, the worst first.

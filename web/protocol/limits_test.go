@@ -22,7 +22,8 @@ func TestLimits(t *testing.T) {
 		"indentation": {CRDs: transitions, Objects: thing("{}") + "bar: {x: " + strings.Repeat("[", 8000) + strings.Repeat("1,", 20000) + strings.Repeat("]", 8000) + "}\n"},
 		"default values": {CRDs: withDefault("{type: array, items: {type: integer}, default: [" + strings.Repeat("1,", 30000) + "]}"),
 			Objects: thing("{list: [" + strings.Repeat("{},", 200) + "]}")},
-		"default text": {CRDs: withDefault("{type: string, default: " + strings.Repeat("x", 1<<20) + "}"), Objects: thing("{list: [" + strings.Repeat("{},", 200) + "]}")},
+		"default text":     {CRDs: withDefault("{type: string, default: " + strings.Repeat("x", 1<<20) + "}"), Objects: thing("{list: [" + strings.Repeat("{},", 200) + "]}")},
+		"empty containers": {Objects: "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [" + strings.Repeat("{},", 1<<20) + "]}\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, err := try[protocol.CheckAnswer](t, e, "check", r)
@@ -90,5 +91,105 @@ func TestTimeout(t *testing.T) {
 		if r := e.Answer(ended, name, request); r.Error == nil || r.Error.Code != protocol.Timeout {
 			t.Errorf("%s: %+v", name, r)
 		}
+	}
+}
+
+// TestCompareLimits compares CRDs with an object that their defaults make large.
+func TestCompareLimits(t *testing.T) {
+	large := strings.Replace(transitions, "b: {type: string, default: x}", "b: {type: array, items: {type: integer}, default: ["+strings.Repeat("1,", 30000)+"]}", 1)
+	a := ask[protocol.CompareAnswer](t, engine(), "compare", protocol.CompareRequest{Old: transitions, New: large, Objects: thing("{list: [" + strings.Repeat("{},", 200) + "]}")})
+	if a.Tried != 0 || !slices.ContainsFunc(a.Problems, func(f protocol.Finding) bool { return strings.Contains(f.Message, "values with its defaults") }) {
+		t.Errorf("tried %d, %+v", a.Tried, a.Problems)
+	}
+}
+
+// slowRules returns a CRD with rules that cost nearly as much as is allowed, and an object that makes
+// them run.
+func slowRules() (crd, object string) {
+	rules := strings.Repeat("- {rule: 'self.a.all(x, self.a.all(y, self.a.all(z, x + y != z + 1)))'}\n              ", 8)
+	crd = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  scope: Cluster
+  names: {kind: Thing, plural: things}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          list:
+            type: array
+            maxItems: 30
+            items:
+              type: object
+              x-kubernetes-validations:
+              ` + rules + `
+              properties:
+                a: {type: array, maxItems: 30, items: {type: integer, maximum: 0}}
+`
+	object = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nlist: [" + strings.Repeat("{a: ["+strings.Repeat("0,", 30)+"]},", 30) + "]\n---\n"
+	return crd, object
+}
+
+// TestCanceled shows that requests that take long end soon after the page has canceled them.
+func TestCanceled(t *testing.T) {
+	e := engine()
+	crd, object := slowRules()
+	objects := strings.Repeat(object, 100)
+	edits := make([]map[string]any, 3000)
+	for i := range edits {
+		edits[i] = map[string]any{"op": "set", "pointer": fmt.Sprintf("/spec/a%d", i), "value": i}
+	}
+	for name, request := range map[string]any{
+		"check":   map[string]any{"crds": crd, "objects": objects},
+		"compare": map[string]any{"old": crd, "new": strings.Replace(crd, "maximum: 0", "maximum: 1", 1), "objects": objects},
+		"apply":   map[string]any{"text": "spec:\n" + strings.Repeat("  # a comment\n", 20000) + "  a: 1\n", "fix": map[string]any{"message": "x", "object": 0, "edits": edits}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := json.Marshal(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			done := make(chan protocol.Response, 1)
+			go func() { done <- e.Answer(ctx, name, text) }()
+			select {
+			case r := <-done:
+				t.Fatalf("it does not take long: %+v", r.Error)
+			case <-time.After(300 * time.Millisecond):
+			}
+			start := time.Now()
+			cancel()
+			if r := <-done; r.Error == nil || r.Error.Code != protocol.Canceled {
+				t.Errorf("%+v", r.Error)
+			}
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("it ends %v after it was canceled", took)
+			}
+		})
+	}
+}
+
+// TestApplyLimits shows that copies cannot double a text again and again.
+func TestApplyLimits(t *testing.T) {
+	var edits []map[string]any
+	text := "apiVersion: v1\nkind: A\nl0:\n  v: " + strings.Repeat("x", 1000) + "\n"
+	for i := range 25 {
+		text += fmt.Sprintf("l%d:\n  v: 1\n", i+1)
+		for _, name := range []string{"a", "b"} {
+			edits = append(edits, map[string]any{"op": "copy", "pointer": fmt.Sprintf("/l%d", i), "to": fmt.Sprintf("/l%d/%s", i+1, name)})
+		}
+	}
+	_, err := try[protocol.ApplyAnswer](t, engine(), "apply", map[string]any{"text": text, "fix": map[string]any{"message": "x", "object": 0, "edits": edits}})
+	if err == nil {
+		t.Error("the copies are made")
+	} else if !strings.Contains(err.Message, "bytes") {
+		t.Errorf("%+v", err)
 	}
 }

@@ -103,7 +103,7 @@ type ApplyAnswer struct {
 }
 
 // apply answers an ApplyRequest.
-func (e *Engine) apply(_ context.Context, r ApplyRequest) (*ApplyAnswer, error) {
+func (e *Engine) apply(ctx context.Context, r ApplyRequest) (*ApplyAnswer, error) {
 	t, err := newCRDs(r.Text) // it may be CRDs or objects
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (e *Engine) apply(_ context.Context, r ApplyRequest) (*ApplyAnswer, error) 
 			edits[i].To = it.base + edits[i].To
 		}
 	}
-	changed, err := yamledit.Apply(it.doc, edits...)
+	changed, err := yamledit.ApplyWithin(ctx, MaxText, it.doc, edits...)
 	if err != nil {
 		return nil, failf(Failed, "the fix cannot be applied: %v", err)
 	}

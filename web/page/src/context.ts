@@ -41,8 +41,15 @@ export function assistance(c: Context): Assistance {
 export function applyFix(c: Context, editor: Editor, text: string, fix: Fix): void {
   const changed = () => c.say("The text has changed: choose the fix again.");
   if (editor.value !== text) return changed();
-  c.engine.ask("apply", { text, fix }).then(
-    (a) => (editor.value === text ? editor.edit(a.start, a.end, a.text) : changed()),
-    (e: unknown) => c.say(e instanceof Error ? e.message : String(e)),
-  );
+  // The next keystroke cancels it.
+  const controller = new AbortController();
+  const abort = () => controller.abort();
+  editor.element.addEventListener("input", abort, { once: true });
+  c.engine
+    .ask("apply", { text, fix }, controller.signal)
+    .then(
+      (a) => (editor.value === text ? editor.edit(a.start, a.end, a.text) : changed()),
+      (e: unknown) => (controller.signal.aborted ? changed() : c.say(e instanceof Error ? e.message : String(e))),
+    )
+    .finally(() => editor.element.removeEventListener("input", abort));
 }

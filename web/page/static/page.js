@@ -1944,10 +1944,13 @@ spec:
   function applyFix(c, editor, text, fix) {
     const changed = () => c.say("The text has changed: choose the fix again.");
     if (editor.value !== text) return changed();
-    c.engine.ask("apply", { text, fix }).then(
+    const controller = new AbortController();
+    const abort = () => controller.abort();
+    editor.element.addEventListener("input", abort, { once: true });
+    c.engine.ask("apply", { text, fix }, controller.signal).then(
       (a) => editor.value === text ? editor.edit(a.start, a.end, a.text) : changed(),
-      (e) => c.say(e instanceof Error ? e.message : String(e))
-    );
+      (e) => controller.signal.aborted ? changed() : c.say(e instanceof Error ? e.message : String(e))
+    ).finally(() => editor.element.removeEventListener("input", abort));
   }
 
   // lint.ts
