@@ -142,6 +142,7 @@ func (c *controllers) stop() {
 func (s *controllerState) loop(ctx context.Context) {
 	const shortest, longest = 50 * time.Millisecond, 5 * time.Second
 	m := controllerMetrics()
+	m.restarts.WithLabelValues(s.name) // a series that begins with the first restart shows no increase
 	ctx = asController(ctx, s.name)
 	for pause := shortest; ; pause = min(2*pause, longest) {
 		began := time.Now()

@@ -85,6 +85,8 @@ func TestServer(t *testing.T) {
 		for _, name := range []string{
 			"apiserver_request_total", "apiserver_request_duration_seconds_bucket", "apiserver_current_inflight_requests",
 			"apiserver_storage_size_bytes", "etcd_request_duration_seconds_bucket", "process_resident_memory_bytes", "go_goroutines",
+			`espalier_etcd_failures_total{reason="full"} `, `espalier_etcd_failures_total{reason="unavailable"} `,
+			`espalier_controller_restarts_total{name="namespace"} `,
 		} {
 			if !strings.Contains(body, "\n"+name) {
 				t.Errorf("there is no metric %s", name)

@@ -61,6 +61,7 @@ func New(s *store.Store, compacted func() int64) *Backend {
 	if compacted == nil {
 		compacted = func() int64 { return 0 }
 	}
+	failures() // register the metric
 	return &Backend{
 		store: s, compacted: compacted, kept: newKept(), listed: &listedObjects{objects: map[keptKey]*listedObject{}},
 		leases: leases{store: s, maxReuse: leaseReuse, turn: make(chan struct{}, 1)},

@@ -88,12 +88,16 @@ func failed(code int32, reason metav1.StatusReason, retry int32, message string)
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// failures registers the metric on first use, because the registry is global.
+// failures registers the metric on first use, because the registry is global. [New] uses it, so that every
+// server has it.
 var failures = sync.OnceValue(func() *metrics.CounterVec {
 	c := metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: "espalier_etcd_failures_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of requests that failed because etcd did not answer (unavailable) or had no space left (full), by reason.",
 	}, []string{"reason"})
 	legacyregistry.MustRegister(c)
+	for _, reason := range []string{"full", "unavailable"} {
+		c.WithLabelValues(reason) // a series that begins with the first failure shows no increase
+	}
 	return c
 })

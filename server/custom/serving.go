@@ -187,6 +187,7 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		ResetFieldsStrategy:       strategy,
 		TableConvertor:            newTable(v.Spec().AdditionalPrinterColumns),
 	}
+	undecodableValues() // register the metric
 	codec := &storageCodec{kind: kind, memory: gvk.GroupVersion(),
 		stored: d.Storage().GroupVersionKind().GroupVersion(), undecodable: undecodableLog{resource: d.GroupResource()}}
 	e.codec = codec
