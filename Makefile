@@ -119,6 +119,7 @@ golden: ## update all golden files
 	go test ./analysis/assist ./analysis/audit ./analysis/jsonschema ./analysis/object ./analysis/replay ./analysis/why -run '^(TestDocuments|TestGolden|TestLogs|TestSummary)$$' -update
 	go test ./cmd/espalier -run '^(TestScripts|TestConfigSchema)$$' -update
 	go test ./cmd/espalier ./kinds -run '^TestReference' -update
+	cd test/monitoring && go test . -run '^TestMetrics$$' -update
 
 .PHONY: releases
 releases: ## regenerate the tables of kinds/releases; downloads all releases of Kubernetes
