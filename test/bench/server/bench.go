@@ -58,6 +58,13 @@ func rows() []row {
 		{"crds-rate", "many CRDs: created per second", "/s", must{least: 50}},
 		{"crds-last", "many CRDs: CPU of the last 500", "ms CPU", must{most: 10}},
 		{"crds-restart", "many CRDs: restart", "s", must{most: 5}},
+		{"crds-openapi", "many CRDs: slowest first read of OpenAPI v2 and v3", "s", must{most: 55}},
+		{"crds-openapi-change", "many CRDs: OpenAPI v2 and v3 after one change", "s", must{most: 5}},
+		{"crds-openapi-clients", "many CRDs: slowest of 8 reads by 4 clients while CRDs change", "s", must{most: 55}},
+		{"crds-openapi-rss", "many CRDs: RssAnon after OpenAPI", "MB", must{most: 1500}},
+		{"groups-restart", "many CRDs in 1,000 groups: restart", "s", must{most: 2}},
+		{"groups-rss", "many CRDs in 1,000 groups: RssAnon, all touched", "MB", must{most: 1000}},
+		{"groups-discovery", "many CRDs in 1,000 groups: aggregated discovery after one change", "ms", must{most: 100}},
 		{"objects-heap", "many objects (100,000): heap per object", "x JSON", must{}},
 		{"objects-rss", "many objects: RssAnon", "MB", must{}},
 		{"objects-get", "many objects: GET", "ms CPU", must{}},
@@ -77,6 +84,8 @@ func stages() []stage {
 		{[]string{"heap-object", "list", "list-gzip"}, measureLists},
 		{[]string{"crd-create", "heap-crd", "heap-crd-touched", "goroutines", "openapi", "restart"}, measureCRDs},
 		{[]string{"crds-rss", "crds-rate", "crds-last", "crds-restart"}, measureManyCRDs},
+		{[]string{"crds-openapi", "crds-openapi-change", "crds-openapi-clients", "crds-openapi-rss"}, measurePublished},
+		{[]string{"groups-restart", "groups-rss", "groups-discovery"}, measureGroups},
 		{[]string{"objects-heap", "objects-rss", "objects-get", "objects-restart"}, measureManyObjects},
 	}
 }
