@@ -97,6 +97,13 @@ func sharedDefinitions(prefix string) map[string]common.OpenAPIDefinition {
 	return r.definitions
 }
 
+// IsShared reports whether a definition is that of a type that all CRDs share. It is the same in the
+// documents of all of them.
+func (b *Builder) IsShared(name string) bool {
+	_, ok := b.v3[name] // v2 has the same types
+	return ok
+}
+
 func refTo(prefix string) common.ReferenceCallback {
 	return func(name string) spec.Ref { return spec.MustCreateRef(prefix + jsonptr.Escape(name)) }
 }

@@ -2,21 +2,27 @@ package publish
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/NYTimes/gziphandler"
 	"github.com/munnerz/goautoneg"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 	"k8s.io/kube-openapi/pkg/handler3"
 
 	"espalier.dev/crd"
+	"espalier.dev/server/served"
 )
 
 // document is an OpenAPI document that is written on request.
@@ -24,26 +30,89 @@ type document struct {
 	// version is the OpenAPI version, v2 or v3.
 	version string
 	// hash identifies the content without writing the document.
-	hash  string
-	json  func() (text, error)
-	proto func() ([]byte, error)
+	hash        string
+	json, proto *form
 }
 
-func newDocument(version, hash string, write func() (text, error), toProto func([]byte) ([]byte, error)) *document {
-	d := &document{version: version, hash: hash, json: sync.OnceValues(write)}
-	d.proto = sync.OnceValues(func() ([]byte, error) {
-		t, err := d.json()
-		if err != nil {
-			return nil, err
-		}
-		return toProto(bytes.Join(t, nil))
+// form is a document in one format, which is written once.
+type form struct {
+	write func() (text, error) // a function that writes once
+	// written is set when write does not take long any more.
+	written atomic.Bool
+}
+
+func newForm(write func() (text, error)) *form {
+	f := &form{}
+	f.write = sync.OnceValues(func() (text, error) {
+		defer f.written.Store(true)
+		return write()
 	})
-	return d
+	return f
+}
+
+// buildPatience is how long a request waits for a document: less than the server gives it. The first
+// document of very many CRDs may take longer.
+const buildPatience = 40 * time.Second
+
+// errBuilding is the error of requests for a document that is still being written.
+var errBuilding = errors.New("the OpenAPI document is being written: try again")
+
+// get returns the text. It waits until it is written, as long as a request may take: a goroutine
+// continues to write it, for the next requests, and ends when it is written.
+func (f *form) get(ctx context.Context) (text, error) {
+	if f.written.Load() {
+		return f.write()
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { _ = recover() }() // the request below panics instead, which ends only the request
+		_, _ = f.write()                 // it gets both results, too
+	}()
+	patience := time.NewTimer(buildPatience)
+	defer patience.Stop()
+	select {
+	case <-done:
+		return f.write()
+	case <-patience.C:
+		return nil, errBuilding
+	case <-ctx.Done():
+		return nil, errBuilding
+	}
+}
+
+func newDocument(version, hash string, join func() (*joined, error), toProto func([]byte) ([]byte, error), pack func([]byte) (*piece, error)) *document {
+	join = sync.OnceValues(join)
+	write := func(format func(*joined) (text, error)) *form {
+		return newForm(func() (text, error) {
+			j, err := join()
+			if err != nil {
+				return nil, err
+			}
+			return format(j)
+		})
+	}
+	return &document{
+		version: version, hash: hash,
+		json: write(func(j *joined) (text, error) { return j.text(), nil }),
+		proto: write(func(j *joined) (text, error) {
+			t := j.text()
+			if t.size() > protoChunk {
+				return j.proto(toProto, pack)
+			}
+			whole, err := io.ReadAll(t.reader())
+			if err != nil {
+				return nil, err
+			}
+			data, err := toProto(whole)
+			return text{rawPiece(data)}, err
+		}),
+	}
 }
 
 // ServeHTTP responds with the document in the format that the client prefers.
 func (d *document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Vary", "Accept")
+	w.Header().Add("Vary", "Accept")
 	form, contentType := d.negotiate(r.Header.Get("Accept"))
 	if form == nil {
 		fail(w, http.StatusNotAcceptable, http.StatusText(http.StatusNotAcceptable))
@@ -54,18 +123,45 @@ func (d *document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotModified) // without writing the document
 		return
 	}
-	t, err := form()
+	t, err := form.get(r.Context())
+	if errors.Is(err, errBuilding) {
+		w.Header().Set("Retry-After", "1")
+		fail(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
 	if err != nil {
 		unavailable(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", contentType)
-	http.ServeContent(w, r, "", time.Time{}, t.reader())
+	serve := func(w http.ResponseWriter, r *http.Request) { http.ServeContent(w, r, "", time.Time{}, t.reader()) }
+	switch {
+	case t.isPacked() && r.Method == http.MethodGet && r.Header.Get("Range") == "" && acceptsGzip(r.Header.Get("Accept-Encoding")):
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Add("Vary", "Accept-Encoding")
+		_ = t.writeGzip(w) // the client has gone
+	case d.version == "v2":
+		gziphandler.GzipHandler(http.HandlerFunc(serve)).ServeHTTP(w, r)
+	default:
+		serve(w, r)
+	}
 }
 
-// negotiate returns the function that encodes the document in the format that the client
-// prefers, and the media type; nil if it accepts none.
-func (d *document) negotiate(accept string) (func() (text, error), string) {
+// acceptsGzip reports whether a client accepts gzip, by its header Accept-Encoding.
+func acceptsGzip(accepted string) bool {
+	for part := range strings.SplitSeq(accepted, ",") {
+		name, parameters, _ := strings.Cut(part, ";")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			_, q, ok := strings.Cut(parameters, "q=")
+			weight, err := strconv.ParseFloat(strings.TrimSpace(q), 64)
+			return !ok || err == nil && weight > 0
+		}
+	}
+	return false
+}
+
+// negotiate returns the document in the format that the client prefers, and the media type; nil if it accepts none.
+func (d *document) negotiate(accept string) (*form, string) {
 	if accept == "" {
 		accept = "*/*"
 	}
@@ -78,10 +174,7 @@ func (d *document) negotiate(accept string) (func() (text, error), string) {
 		case "json", "*":
 			return d.json, "application/json"
 		case protobuf, strings.Replace(protobuf, ".v1", "@v1", 1): // the old spelling is not a valid media type
-			return func() (text, error) {
-				data, err := d.proto()
-				return text{data}, err
-			}, "application/" + protobuf
+			return d.proto, "application/" + protobuf
 		}
 	}
 	return nil, ""
@@ -207,19 +300,9 @@ func identify(d *crd.Definition) (string, error) {
 }
 
 func (p *Publisher) newV3(gv *groupVersion, hash string) *document {
-	return newDocument("v3", hash, func() (text, error) {
-		parts := make([]*part, 0, len(gv.served))
-		for _, v := range gv.served {
-			part, err := p.partOf(v)
-			if err != nil {
-				// One faulty CRD must not affect the others.
-				klog.ErrorS(err, "Cannot describe a CRD in OpenAPI", "crd", v.Definition().Name())
-				continue
-			}
-			parts = append(parts, part)
-		}
-		return joinV3(parts)
-	}, handler3.ToV3ProtoBinary)
+	return newDocument("v3", hash, func() (*joined, error) {
+		return joinV3(allParts(gv.served, p.partOf, func(v *served.Description) string { return v.Definition().Name() }))
+	}, handler3.ToV3ProtoBinary, p.v3parts.packer.pack)
 }
 
 func (s *snapshot) serveV2(w http.ResponseWriter, r *http.Request) {

@@ -4,92 +4,120 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
+	"runtime"
 	"slices"
-	"sort"
-	"strings"
 	"sync"
+	"sync/atomic"
 
+	"k8s.io/klog/v2"
+	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
+	"espalier.dev/crd"
 	"espalier.dev/internal/lru"
 	"espalier.dev/openapi"
 	"espalier.dev/server/served"
 )
 
-// text is a document in pieces, most of which are shared with other documents.
-type text [][]byte
-
-// reader returns a reader of the whole text.
-func (t text) reader() io.ReadSeeker {
-	r := &textReader{text: t, ends: make([]int64, len(t))}
-	size := int64(0)
-	for i, piece := range t {
-		size += int64(len(piece))
-		r.ends[i] = size
-	}
-	return io.NewSectionReader(r, 0, size)
-}
-
-// textReader is an io.ReaderAt of a text.
-type textReader struct {
-	text text
-	ends []int64 // the offsets after each piece
-}
-
-func (r *textReader) ReadAt(to []byte, offset int64) (n int, err error) {
-	for i := sort.Search(len(r.ends), func(i int) bool { return r.ends[i] > offset }); i < len(r.text) && n < len(to); i++ {
-		piece := r.text[i]
-		skip := offset + int64(n) - (r.ends[i] - int64(len(piece)))
-		n += copy(to[n:], piece[skip:])
-	}
-	if n < len(to) {
-		return n, io.EOF
-	}
-	return n, nil
-}
-
-// part is what one version of a CRD adds to an OpenAPI v3 document, as JSON: a change of one
-// CRD leaves the parts of the others as they are.
+// part is what one CRD, or one version of it, adds to an OpenAPI document, as JSON: a change of
+// one CRD leaves the parts of the others as they are. It has the members of some objects of the
+// document: paths and schemas, and in OpenAPI v2 parameters.
 type part struct {
-	paths, schemas map[string]json.RawMessage
-	size           int // without what it shares with others
+	sections [][]named
+	size     int // without what it shares with others
 }
 
-// partOf returns the part of a version.
+// named is a member of an object of a document.
+type named struct {
+	name string
+	text *piece
+}
+
+// packFrom is the number of CRDs from which on parts are packed. The documents of fewer are
+// written faster than they would be unpacked.
+const packFrom = 1000
+
+// partOf returns the part of a version in OpenAPI v3.
 func (p *Publisher) partOf(v *served.Description) (*part, error) {
-	id, err := identify(v.Definition())
-	if err != nil {
-		return nil, err
-	}
-	return p.parts.cache.Get(v.Name()+" "+id, func() (*part, error) {
+	return p.v3parts.get(v.Name()+" ", v.Definition(), p.packs(), func(w *partWriter) error {
 		doc, err := v.OpenAPI.V3(p.builder())
 		if err != nil {
-			return nil, err
+			return err
 		}
 		doc = openapi.MergeV3(doc)
-		out := &part{}
-		if out.paths, err = writeAll(doc.Paths.Paths); err != nil {
-			return nil, err
+		if err := addAll(w, doc.Paths.Paths, nil, marshal); err != nil {
+			return err
 		}
-		if v.OpenAPI.GoTypes {
-			out.schemas, err = writeOnce(&p.parts.types, doc.Components.Schemas, func(s *spec.Schema) ([]byte, error) { return json.Marshal(s) })
-		} else {
-			out.schemas, err = writeAll(doc.Components.Schemas)
-		}
-		if err != nil {
-			return nil, err
-		}
-		p.parts.share(out)
-		return out, nil
+		return addAll(w, doc.Components.Schemas, p.equal(v.OpenAPI.GoTypes), marshal)
 	})
+}
+
+// swaggerOf returns the part of all versions of a CRD in OpenAPI v2.
+func (p *Publisher) swaggerOf(d *crd.Definition) (*part, error) {
+	return p.v2parts.get("", d, p.packs(), func(w *partWriter) error {
+		var docs []*spec.Swagger
+		goTypes := false
+		for _, v := range d.Versions() {
+			if !v.Served() {
+				continue
+			}
+			described := p.describe(v)
+			goTypes = described.OpenAPI.GoTypes
+			doc, err := described.OpenAPI.V2(p.builder())
+			if err != nil {
+				return err
+			}
+			docs = append(docs, doc)
+		}
+		doc := openapi.MergeV2(docs...)
+		if err := addAll(w, doc.Paths.Paths, nil, marshal); err != nil {
+			return err
+		}
+		// As in kube-apiserver: clients of OpenAPI v2 do not expect defaults.
+		if err := addAll(w, doc.Definitions, p.equal(goTypes), func(s spec.Schema) ([]byte, error) {
+			return marshal(handler.PruneDefaultsSchema(&s))
+		}); err != nil {
+			return err
+		}
+		// The names of parameters have a hash of their content.
+		return addAll(w, doc.Parameters, func(name string) string { return "parameter " + name }, marshal)
+	})
+}
+
+// marshal returns what json.Marshal returns. The types of OpenAPI write compact JSON, which
+// json.Marshal would read once more.
+func marshal[V json.Marshaler](v V) ([]byte, error) {
+	data, err := v.MarshalJSON()
+	if err != nil || !bytes.ContainsAny(data, "<>&\u2028\u2029") {
+		return data, err
+	}
+	var escaped bytes.Buffer
+	json.HTMLEscape(&escaped, data)
+	return escaped.Bytes(), nil
+}
+
+// packs reports whether new parts are packed.
+func (p *Publisher) packs() bool { return p.config.Source.Catalog().Len() >= p.packFrom }
+
+// equal returns which definitions are equal in all parts: of Go types all, otherwise those of the
+// types that all resources share.
+func (p *Publisher) equal(goTypes bool) func(string) string {
+	return func(name string) string {
+		switch {
+		case goTypes:
+			return "type " + name
+		case p.builder().IsShared(name):
+			return name
+		}
+		return ""
+	}
 }
 
 // joinV3 returns the document that openapi.MergeV3 would return for the documents of the
 // parts: if two have a path or schema of the same name, the first one is used.
-func joinV3(parts []*part) (text, error) {
+func joinV3(parts []*part) (*joined, error) {
 	// The frame is a document with one path and one schema, which the real ones replace.
 	const path, schema = "/path", "schema"
 	frame := openapi.MergeV3()
@@ -99,108 +127,174 @@ func joinV3(parts []*part) (text, error) {
 	}
 	data, err := json.Marshal(frame)
 	if err != nil || len(parts) == 0 {
-		return text{data}, err
+		return &joined{frame: [][]byte{data}}, err
 	}
 	before, rest, found := bytes.Cut(data, []byte(`"`+path+`":{}`))
 	between, after, alsoFound := bytes.Cut(rest, []byte(`"`+schema+`":{}`))
 	if !found || !alsoFound {
 		return nil, fmt.Errorf("unexpected OpenAPI document %s", data)
 	}
-	paths, schemas := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	return &joined{frame: [][]byte{before, between, after}, sections: [][]*piece{merge(parts, 0), merge(parts, 1)}}, nil
+}
+
+// merge returns all members of a section, sorted by name. The first one of a name is used.
+func merge(parts []*part, section int) []*piece {
+	first := map[string]*piece{}
 	for _, part := range parts {
-		addMissing(paths, part.paths)
-		addMissing(schemas, part.schemas)
+		for _, m := range part.sections[section] {
+			if first[m.name] == nil {
+				first[m.name] = m.text
+			}
+		}
 	}
-	out := text{before}
-	if out, err = out.members(paths); err != nil {
-		return nil, err
+	out := make([]*piece, 0, len(first))
+	for _, name := range slices.Sorted(maps.Keys(first)) {
+		out = append(out, first[name])
 	}
-	if out, err = append(out, between).members(schemas); err != nil {
-		return nil, err
-	}
-	return append(out, after), nil
+	return out
 }
 
-// members appends the members of an object, sorted by name.
-func (t text) members(members map[string]json.RawMessage) (text, error) {
-	for i, name := range slices.Sorted(maps.Keys(members)) {
-		key, err := json.Marshal(name)
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			key = append([]byte{','}, key...)
-		}
-		t = append(t, append(key, ':'), members[name])
+// allParts returns the parts of some CRDs, in their order. It describes those that are not known on
+// all processors. All of its goroutines have ended when it returns.
+func allParts[V any](list []V, of func(V) (*part, error), name func(V) string) []*part {
+	parts := make([]*part, len(list))
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(list)) {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(list); i = int(next.Add(1)) - 1 {
+				part, err := recovered(of, list[i])
+				if err != nil {
+					// One faulty CRD must not affect the others.
+					klog.ErrorS(err, "Cannot describe a CRD in OpenAPI", "crd", name(list[i]))
+					continue
+				}
+				parts[i] = part
+			}
+		})
 	}
-	return t, nil
+	group.Wait()
+	out := parts[:0]
+	for _, part := range parts {
+		if part != nil {
+			out = append(out, part)
+		}
+	}
+	return out
 }
 
-// parts has the parts that were requested. It is safe for concurrent use.
+// recovered calls a function, and returns a panic as an error: it would end the process, because no
+// request is below it.
+func recovered[V any](of func(V) (*part, error), v V) (_ *part, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return of(v)
+}
+
+// parts has the parts of one version of OpenAPI that were requested. It is safe for concurrent use.
 type parts struct {
-	cache *lru.Cache[string, *part]
-	mu    sync.Mutex
-	// shared has the texts that are in almost every part.
-	shared map[string]json.RawMessage
-	// types has the definitions of Go types.
-	types texts
+	cache  *lru.Cache[string, *part]
+	packer packer
+	mu     sync.Mutex
+	// shared has the members that are in almost every part.
+	shared map[string]*piece
 }
 
 func newParts() *parts {
 	return &parts{
 		cache:  lru.New(maxParts, func(_ string, p *part) int64 { return int64(p.size) }),
-		shared: map[string]json.RawMessage{},
+		shared: map[string]*piece{},
 	}
-}
-
-// texts are the texts of definitions that are equal in all documents, by name. The zero value
-// is empty. They are safe for concurrent use.
-type texts struct {
-	mu     sync.Mutex
-	byName map[string]json.RawMessage
-}
-
-// writeOnce returns the texts of some definitions, and writes those that were not needed before.
-func writeOnce[V any](t *texts, from map[string]V, write func(V) ([]byte, error)) (map[string]json.RawMessage, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.byName == nil {
-		t.byName = map[string]json.RawMessage{}
-	}
-	out := make(map[string]json.RawMessage, len(from))
-	for name, v := range from {
-		if _, ok := t.byName[name]; !ok {
-			text, err := write(v)
-			if err != nil {
-				return nil, err
-			}
-			t.byName[name] = text
-		}
-		out[name] = t.byName[name]
-	}
-	return out, nil
 }
 
 // maxParts is the total size of the parts that are kept. Others are written again when they
 // are requested.
-const maxParts = 128 << 20
+const maxParts = 256 << 20
 
-// share replaces the schemas of Kubernetes' own types, which are in almost every part, by
-// those of other parts, and computes the size of the rest.
-func (c *parts) share(p *part) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for name, schema := range p.schemas {
-		if shared, ok := c.shared[name]; ok && bytes.Equal(shared, schema) {
-			p.schemas[name] = shared
-			continue
-		} else if !ok && strings.HasPrefix(name, "io.k8s.") {
-			c.shared[name] = schema
+// get returns the part of a CRD. write writes it if it is not known.
+func (c *parts) get(prefix string, d *crd.Definition, packed bool, write func(*partWriter) error) (*part, error) {
+	id, err := identify(d)
+	if err != nil {
+		return nil, err
+	}
+	if packed {
+		prefix = "packed " + prefix
+	}
+	return c.cache.Get(prefix+id, func() (*part, error) {
+		w := &partWriter{parts: c, packed: packed, out: &part{}}
+		if err := write(w); err != nil {
+			return nil, err
+		}
+		return w.out, nil
+	})
+}
+
+// partWriter writes a part.
+type partWriter struct {
+	parts  *parts
+	packed bool
+	out    *part
+}
+
+// addAll adds a section. equal is nil, or returns under which name the text of a member is kept for
+// all parts that have it, or nothing if each part has its own.
+func addAll[V any](w *partWriter, from map[string]V, equal func(string) string, write func(V) ([]byte, error)) error {
+	section := make([]named, 0, len(from))
+	for name, v := range from {
+		key := ""
+		if equal != nil {
+			key = equal(name)
+		}
+		if known := w.parts.known(key); known != nil {
+			section = append(section, named{name, known})
 			continue
 		}
-		p.size += len(name) + len(schema)
+		value, err := write(v)
+		if err != nil {
+			return err
+		}
+		content, err := member(name, value)
+		if err != nil {
+			return err
+		}
+		text := rawPiece(content)
+		switch {
+		case key != "":
+			text = w.parts.keep(key, text)
+		case w.packed:
+			text, err = w.parts.packer.pack(content)
+		}
+		if err != nil {
+			return err
+		}
+		if key == "" {
+			w.out.size += len(name) + text.memory()
+		}
+		section = append(section, named{name, text})
 	}
-	for name, path := range p.paths {
-		p.size += len(name) + len(path)
+	w.out.sections = append(w.out.sections, section)
+	return nil
+}
+
+// known returns a text that is kept, or nil.
+func (c *parts) known(key string) *piece {
+	if key == "" {
+		return nil
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shared[key]
+}
+
+// keep keeps a text, and returns that of all parts.
+func (c *parts) keep(key string, text *piece) *piece {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.shared[key] == nil {
+		c.shared[key] = text
+	}
+	return c.shared[key]
 }

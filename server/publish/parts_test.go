@@ -2,17 +2,26 @@ package publish
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
+	openapi_v2 "github.com/google/gnostic-models/openapiv2"
+	openapi_v3 "github.com/google/gnostic-models/openapiv3"
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/kube-openapi/pkg/handler"
+	"k8s.io/kube-openapi/pkg/handler3"
 	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
@@ -25,12 +34,18 @@ func newPublisher(src Source) *Publisher {
 
 // TestParts compares the document of parts with the merged document of all CRDs, byte by byte.
 func TestParts(t *testing.T) {
+	t.Run("raw", func(t *testing.T) { testParts(t, packFrom) })
+	t.Run("packed", func(t *testing.T) { testParts(t, 0) })
+}
+
+func testParts(t *testing.T, packFrom int) {
 	awkward := func(c *api.CustomResourceDefinition) {
 		c.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = "<a> & \"b\"\u2028 \\ é"
 		addVersion("v2", true)(c)
 	}
 	src := &source{}
 	p := newPublisher(src)
+	p.packFrom = packFrom
 	for n := range 4 {
 		var all []*crd.Definition
 		for i := range n {
@@ -42,6 +57,7 @@ func TestParts(t *testing.T) {
 		}
 		src.set(all...)
 		s := p.snapshot()
+		compareV2(t, p, all)
 		for _, version := range []string{"v1", "v2"} {
 			gv := s.byName[runtimeschema.GroupVersion{Group: "example.com", Version: version}]
 			if gv == nil {
@@ -59,7 +75,7 @@ func TestParts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			doc, err := p.newV3(gv, "").json()
+			doc, err := p.newV3(gv, "").json.write()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,8 +87,8 @@ func TestParts(t *testing.T) {
 	}
 	got, err := joinV3(nil)
 	want, _ := json.Marshal(openapi.MergeV3())
-	if err != nil || !bytes.Equal(bytes.Join(got, nil), want) {
-		t.Errorf("no CRDs: %s, %v", got, err)
+	if err != nil || !bytes.Equal(got.frame[0], want) {
+		t.Errorf("no CRDs: %s, %v", got.frame[0], err)
 	}
 }
 
@@ -95,14 +111,14 @@ func TestPartsAfterChange(t *testing.T) {
 	}
 	get()
 	before := p.snapshot()
-	kept := p.parts.cache.Len()
+	kept := p.v3parts.cache.Len()
 	catalog = catalog.With(define(t, "bs.example.com", func(c *api.CustomResourceDefinition) { c.Generation = 2 }))
 	get()
 	after := p.snapshot()
 	if before.group("other.example.com") != after.group("other.example.com") || before.group("example.com") == after.group("example.com") {
 		t.Error("the groups that changed are others")
 	}
-	if all := p.parts.cache.Len(); kept != 3 || all != 4 {
+	if all := p.v3parts.cache.Len(); kept != 3 || all != 4 {
 		t.Errorf("%d of %d parts are new", all-kept, all)
 	}
 }
@@ -159,5 +175,118 @@ func BenchmarkOpenAPIAfterChange(b *testing.B) {
 		catalog = catalog.With(define(b, "things7.example.com", func(c *api.CustomResourceDefinition) { c.Generation = generation }))
 		b.StartTimer()
 		get()
+	}
+}
+
+// compareV2 compares the OpenAPI v2 document of parts with the merged document of all CRDs.
+func compareV2(t *testing.T, p *Publisher, all []*crd.Definition) {
+	t.Helper()
+	var docs []*spec.Swagger
+	for _, d := range all {
+		for _, v := range d.Versions() {
+			doc, err := p.describe(v).OpenAPI.V2(p.builder())
+			if err != nil {
+				t.Fatal(err)
+			}
+			docs = append(docs, doc)
+		}
+	}
+	merged := openapi.MergeV2(docs...)
+	want, err := json.Marshal(struct {
+		Swagger     string                    `json:"swagger"`
+		Info        *spec.Info                `json:"info"`
+		Paths       map[string]spec.PathItem  `json:"paths"`
+		Definitions spec.Definitions          `json:"definitions"`
+		Parameters  map[string]spec.Parameter `json:"parameters,omitempty"`
+	}{merged.Swagger, merged.Info, merged.Paths.Paths, handler.PruneDefaults(merged.Definitions), merged.Parameters})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for encoding, read := range map[string]func(io.Reader) (io.Reader, error){
+		"identity":  func(r io.Reader) (io.Reader, error) { return r, nil },
+		"gzip;q=.5": func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) },
+	} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/openapi/v2", nil)
+		r.Header.Set("Accept-Encoding", encoding)
+		p.ServeHTTP(w, r)
+		if wants := encoding != "identity" && len(want) > 1400; wants != (w.Header().Get("Content-Encoding") == "gzip") {
+			t.Errorf("%s: Content-Encoding %q", encoding, w.Header().Get("Content-Encoding"))
+			continue
+		}
+		if w.Header().Get("Content-Encoding") == "" {
+			read = func(r io.Reader) (io.Reader, error) { return r, nil }
+		}
+		body, err := read(w.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(body)
+		if err != nil || w.Code != http.StatusOK || !bytes.Equal(got, want) {
+			t.Errorf("%d CRDs, %s: %d, %v, got\n%.2000s\nwant\n%.2000s", len(all), encoding, w.Code, err, got, want)
+		}
+	}
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/openapi/v2", nil)
+	r.Header.Set("Range", "bytes=5-90")
+	if p.ServeHTTP(w, r); w.Code != http.StatusPartialContent || w.Body.String() != string(want[5:91]) {
+		t.Errorf("a range: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestJoinCRC compares the CRC of texts that are joined with that of the whole.
+func TestJoinCRC(t *testing.T) {
+	whole := bytes.Repeat([]byte("0123456789abcdef"), 5000)
+	for _, n := range []int{0, 1, 15, 1000, 65535, 65536, len(whole)} {
+		if got := joinCRC(crc32.ChecksumIEEE(whole[:n]), crc32.ChecksumIEEE(whole[n:]), len(whole)-n); got != crc32.ChecksumIEEE(whole) {
+			t.Errorf("after %d bytes: %x", n, got)
+		}
+	}
+}
+
+// TestProtoChunks compares documents that are converted to protobuf in chunks with those that are
+// converted at once.
+func TestProtoChunks(t *testing.T) {
+	var all []*crd.Definition
+	for i := range 30 {
+		all = append(all, defineMedium(t, fmt.Sprintf("things%d.example.com", i)))
+	}
+	src := &source{}
+	src.set(all...)
+	p := newPublisher(src)
+	p.packFrom = 0
+	v2, err := joinV2(allParts(all, p.swaggerOf, (*crd.Definition).Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v3, err := joinV3(allParts(all, func(d *crd.Definition) (*part, error) { return p.partOf(p.describe(d.Versions()[0])) }, (*crd.Definition).Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		doc       *joined
+		convert   func([]byte) ([]byte, error)
+		got, want proto.Message
+	}{
+		{v2, handler.ToProtoBinary, &openapi_v2.Document{}, &openapi_v2.Document{}},
+		{v3, handler3.ToV3ProtoBinary, &openapi_v3.Document{}, &openapi_v3.Document{}},
+	} {
+		whole, err := io.ReadAll(tc.doc.text().reader())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := tc.convert(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunks, err := tc.doc.proto(tc.convert, p.v2parts.packer.pack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(chunks.reader())
+		if err != nil || len(chunks) < 2 {
+			t.Fatalf("%d chunks of %d bytes, %v", len(chunks), len(whole), err)
+		}
+		if err := errors.Join(proto.Unmarshal(got, tc.got), proto.Unmarshal(want, tc.want)); err != nil || !proto.Equal(tc.got, tc.want) {
+			t.Errorf("the document in %d chunks is another one: %v", len(chunks), err)
+		}
 	}
 }

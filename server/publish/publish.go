@@ -1,13 +1,11 @@
 package publish
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 
-	"github.com/NYTimes/gziphandler"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -73,15 +71,13 @@ type Publisher struct {
 	mu        sync.Mutex
 	documents map[runtimeschema.GroupVersion]*document
 
-	// parts has the parts of OpenAPI v3 documents that were requested.
-	parts *parts
+	// v2parts and v3parts have the parts of OpenAPI documents that were requested.
+	v2parts, v3parts *parts
+	packFrom         int
 
-	// v2mu guards the OpenAPI v2 document and its parts. Writing it takes long.
-	v2mu     sync.Mutex
-	whole    *document
-	swaggers map[string]*swagger        // by name of the CRD
-	shared   map[string]json.RawMessage // texts in many parts, by name
-	types    texts                      // definitions of Go types
+	// v2mu guards the OpenAPI v2 document.
+	v2mu  sync.Mutex
+	whole *document
 }
 
 // New returns a Publisher.
@@ -90,8 +86,7 @@ func New(c Config) *Publisher {
 		config:  c,
 		codecs:  newCodecs(c.Codecs),
 		builder: sync.OnceValue(func() *openapi.Builder { return openapi.New(openapi.Options{Scheme: knownKinds()}) }),
-		shared:  map[string]json.RawMessage{},
-		parts:   newParts(),
+		v2parts: newParts(), v3parts: newParts(), packFrom: packFrom,
 	}
 }
 
@@ -157,7 +152,7 @@ func (p *Publisher) handler(path string) http.Handler {
 	case parts[0] != "openapi" || len(parts) < 2:
 		return nil
 	case parts[1] == "v2" && len(parts) == 2:
-		return gziphandler.GzipHandler(http.HandlerFunc(p.snapshot().serveV2))
+		return http.HandlerFunc(p.snapshot().serveV2)
 	case parts[1] == "v3":
 		return p.snapshot().v3(parts[2:])
 	}
