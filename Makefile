@@ -79,7 +79,8 @@ web: ## write the web page with the engine as WebAssembly to dist/web, for stati
 	rm -rf dist/web && mkdir -p dist/web && cp web/page/static/* dist/web/
 	cp "$$(go env GOROOT)/lib/wasm/wasm_exec.js" dist/web/
 	GOFLAGS= GOOS=js GOARCH=wasm go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags='-s -w -buildid=' -o dist/web/espalier.wasm ./web/wasm
-	gzip -9 -n -k -f dist/web/espalier.wasm && ls -l dist/web
+	GOFLAGS= GOOS=js GOARCH=wasm go build -trimpath -buildvcs=false -tags grpcnotrace,small -ldflags='-s -w -buildid=' -o dist/web/small.wasm ./web/wasm
+	gzip -9 -n -k -f dist/web/espalier.wasm dist/web/small.wasm && ls -l dist/web
 
 .PHONY: vet
 vet: ## gofmt, wordings, and the checks of go vet and staticcheck on every module

@@ -1,3 +1,5 @@
+//go:build !small
+
 package lookup
 
 import (
@@ -13,25 +15,9 @@ import (
 	"espalier.dev/kinds/releases"
 )
 
-// KubernetesMinor is the minor version of Kubernetes whose kinds are built in.
-const KubernetesMinor = 37
-
 // IsBuiltin reports whether a kind is one of Kubernetes' own kinds, which have no CRD.
 func IsBuiltin(apiVersion, kind string) bool {
 	return kinds.ByKind(schema.FromAPIVersionAndKind(apiVersion, kind)) != nil
-}
-
-// isKubernetesGroup reports whether Kubernetes itself has a group, or had it.
-func isKubernetesGroup(group string) bool {
-	switch group {
-	case "", "apps", "autoscaling", "batch", "extensions", "policy",
-		"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io",
-		"authorization.k8s.io", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io",
-		"flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io",
-		"rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io":
-		return true
-	}
-	return false
 }
 
 // missingBuiltin says why an object of a group of Kubernetes is of no built-in kind. It returns nil
@@ -135,3 +121,6 @@ func builtinNames(fits func(schema.GroupVersionKind) bool) (names []string) {
 	}
 	return names
 }
+
+// isUpstream reports whether Kubernetes' own packages have a kind in any version.
+func isUpstream(gk schema.GroupKind) bool { return len(upstream.Scheme().VersionsForGroupKind(gk)) > 0 }

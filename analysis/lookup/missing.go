@@ -14,7 +14,6 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/nearest"
-	"espalier.dev/internal/upstream"
 )
 
 // RuleMissing is the rule of findings about objects without a CRD.
@@ -146,7 +145,7 @@ func misspelledField(o Object) *Missing {
 // meant returns the apiVersion of the CRD that an object of a group without CRDs is probably for,
 // or "".
 func (x *Index[D]) meant(gk runtimeschema.GroupKind, version string) string {
-	if len(upstream.Scheme().VersionsForGroupKind(gk)) > 0 {
+	if isUpstream(gk) {
 		return ""
 	}
 	kinds := x.groups()

@@ -1,3 +1,5 @@
+//go:build !small
+
 package protocol
 
 import (
@@ -7,7 +9,6 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"espalier.dev/analysis/assist"
-	"espalier.dev/analysis/lookup"
 	"espalier.dev/crd"
 	"espalier.dev/schema"
 )
@@ -133,14 +134,7 @@ func (e *Engine) knownKinds(set *crdSet) (all []assist.Kind) {
 			}
 		}
 	}
-	for gk, k := range e.builtin.kinds() {
-		for _, v := range k.Versions {
-			if o := (named{gk.WithVersion(v.Name).GroupVersion().String(), gk.Kind}); lookup.IsBuiltin(o.apiVersion, o.kind) || gk.Kind == "CustomResourceDefinition" {
-				all = append(all, assist.Kind{APIVersion: o.apiVersion, Kind: o.kind})
-			}
-		}
-	}
-	return all
+	return append(all, e.builtin.served()...)
 }
 
 // complete answers a CursorRequest.

@@ -131,6 +131,9 @@ func (e *Engine) check(ctx context.Context, r CheckRequest) (*CheckAnswer, error
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
+		if _, err := set.index.Find(it); err != nil && !complete {
+			return nil, failf(Incomplete, "%s is no kind of the CRDs", it.title())
+		}
 		c := &checking{Engine: e, ctx: ctx, item: it, fields: fields, update: r.Old != "", left: &left}
 		if c.update {
 			c.old = old.like(it)

@@ -3,7 +3,6 @@ package protocol
 import (
 	"crypto/sha256"
 	"fmt"
-	"strings"
 	"sync"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,7 +13,6 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
 	"espalier.dev/crd"
-	"espalier.dev/kinds/schemas"
 	"espalier.dev/schema"
 )
 
@@ -165,61 +163,6 @@ func (e *Engine) version(s *crdSet, crdName, version string) (*crd.Version, *def
 		return nil, nil, failf(Failed, "%s has no version %q", base.Name(), version)
 	}
 	return v, d, nil
-}
-
-// builtinVersions are the versions of the built-in kinds, whose schemas are made when they are needed.
-type builtinVersions struct {
-	kinds func() map[runtimeschema.GroupKind]*schemas.Kind
-	mu    sync.Mutex
-	made  map[runtimeschema.GroupKind]*crd.Definition
-}
-
-func newBuiltinVersions() *builtinVersions {
-	return &builtinVersions{made: map[runtimeschema.GroupKind]*crd.Definition{}, kinds: sync.OnceValue(func() map[runtimeschema.GroupKind]*schemas.Kind {
-		all := map[runtimeschema.GroupKind]*schemas.Kind{}
-		for _, k := range schemas.All() {
-			all[runtimeschema.GroupKind{Group: k.Group, Kind: k.Names.Kind}] = k
-		}
-		return all
-	})}
-}
-
-// definition returns a kind, or nil if there is none.
-func (b *builtinVersions) definition(gk runtimeschema.GroupKind) *crd.Definition {
-	k := b.kinds()[gk]
-	if k == nil {
-		return nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	d := b.made[gk]
-	if d == nil {
-		var err error
-		if d, err = k.Definition(); err != nil {
-			return nil
-		}
-		b.made[gk] = d
-	}
-	return d
-}
-
-// of returns a version, or nil if there is none.
-func (b *builtinVersions) of(gvk runtimeschema.GroupVersionKind) *crd.Version {
-	if d := b.definition(gvk.GroupKind()); d != nil {
-		return d.Version(gvk.Version)
-	}
-	return nil
-}
-
-// named returns the kind with a name such as deployments.apps, or nil.
-func (b *builtinVersions) named(name string) *crd.Definition {
-	plural, _, _ := strings.Cut(name, ".")
-	for _, k := range schemas.Called(plural) {
-		if k.Name() == name {
-			return b.definition(runtimeschema.GroupKind{Group: k.Group, Kind: k.Names.Kind})
-		}
-	}
-	return nil
 }
 
 // title names an object in messages.

@@ -10,10 +10,8 @@ import (
 	"slices"
 	"sync"
 
-	"espalier.dev/analysis/object"
 	"espalier.dev/crd"
 	"espalier.dev/internal/lru"
-	"espalier.dev/kinds/admissionregistration"
 	"espalier.dev/schema"
 )
 
@@ -33,14 +31,14 @@ type Options struct {
 	Rules crd.RuleChecker
 	// CEL compiles the expressions in objects of Kubernetes' own kinds, such as admission policies.
 	// If it is nil, they are not compiled.
-	CEL admissionregistration.CEL
+	CEL KindCEL
 }
 
 // Engine answers requests. It is safe for concurrent use.
 type Engine struct {
 	options Options
 	// kinds checks objects of Kubernetes' own kinds.
-	kinds    func() *object.KindChecker
+	kinds    func() *kindChecker
 	builtin  *builtinVersions
 	crds     *lru.Cache[setKey, *crdSet]
 	handlers map[string]handler
@@ -64,6 +62,8 @@ const (
 	Canceled Code = "canceled"
 	// Timeout is the code if the deadline of the request has passed.
 	Timeout Code = "timeout"
+	// Incomplete is the code if only the complete engine can answer.
+	Incomplete Code = "incomplete"
 	// Failed is the code if the input has no answer, for example because a CRD cannot be used.
 	Failed Code = "failed"
 )
@@ -91,25 +91,12 @@ type Response struct {
 func New(o Options) *Engine {
 	e := &Engine{
 		options: o,
-		kinds:   sync.OnceValue(func() *object.KindChecker { return object.ForKinds(o.CEL) }),
+		kinds:   sync.OnceValue(func() *kindChecker { return newKindChecker(o.CEL) }),
 		builtin: newBuiltinVersions(),
 		crds:    lru.New(maxCached, func(_ setKey, s *crdSet) int64 { return max(int64(len(s.text.source)), maxCached/maxSets) }),
 	}
-	e.handlers = map[string]handler{
-		"check":     handle(e.check),
-		"resources": handle(e.resources),
-		"fields":    handle(e.fields),
-		"search":    handle(e.search),
-		"form":      handle(e.form),
-		"sample":    handle(e.sample),
-		"generate":  handle(e.generate),
-		"complete":  handle(e.complete),
-		"hover":     handle(e.hover),
-		"lint":      handle(e.lint),
-		"rule":      handle(e.rule),
-		"apply":     handle(e.apply),
-		"compare":   handle(e.compare),
-	}
+	e.handlers = map[string]handler{"check": handle(e.check)}
+	maps.Copy(e.handlers, e.moreHandlers())
 	return e
 }
 

@@ -9,13 +9,11 @@ import (
 	"encoding/json"
 	"syscall/js"
 
-	"espalier.dev/crd/cel"
-	kindscel "espalier.dev/kinds/cel"
 	"espalier.dev/web/protocol"
 )
 
 func main() {
-	engine := protocol.New(protocol.Options{Rules: cel.Checker{}, CEL: kindscel.New()})
+	engine := protocol.New(options())
 	promise := js.Global().Get("Promise")
 	js.Global().Set("espalierAnswer", js.FuncOf(func(_ js.Value, args []js.Value) any {
 		name, request := args[0].String(), args[1].String()

@@ -54,7 +54,7 @@ export class NativeEngine implements Engine {
 // requestTime and abandonedTime are how long a request may take, and one that is no longer needed, in
 // milliseconds.
 const requestTime = 30000;
-const abandonedTime = 2000;
+const abandonedTime = 700;
 
 interface Pending {
   name: Name;
@@ -71,21 +71,35 @@ export class WorkerEngine implements Engine {
   private readonly queue: Pending[] = [];
   private current: Pending | undefined;
   private patience: number | undefined;
-  private ready = false;
+  private isReady = false;
   private isBroken = false;
+  private module: WebAssembly.Module | undefined;
 
-  constructor(private readonly loaded: (problem?: string) => void) {
+  constructor(
+    private readonly file: string,
+    private readonly loaded: (problem?: string) => void,
+  ) {
     this.start();
   }
 
+  // ready reports whether requests are answered at once.
+  get ready(): boolean {
+    return this.isReady;
+  }
+
   private start(): void {
-    this.ready = false;
-    this.worker = new Worker("worker.js");
-    this.worker.onmessage = (e: MessageEvent<{ ready?: boolean; problem?: string; ended?: string; response?: string }>) => {
+    this.isReady = false;
+    this.worker = new Worker("worker.js", { name: this.file });
+    this.worker.postMessage({ module: this.module });
+    this.worker.onmessage = (e: MessageEvent<{ ready?: boolean; module?: WebAssembly.Module; problem?: string; ended?: string; response?: string }>) => {
+      if (e.data.module) {
+        this.module = e.data.module;
+        return;
+      }
       if (e.data.problem !== undefined) return this.broken(e.data.problem);
       if (e.data.ended !== undefined) return this.restart(new EngineError("failed", e.data.ended));
       if (e.data.ready) {
-        this.ready = true;
+        this.isReady = true;
         this.loaded();
         return this.limit();
       }
@@ -102,7 +116,7 @@ export class WorkerEngine implements Engine {
       this.next();
     };
     this.worker.onerror = () => {
-      if (this.ready) this.restart(new EngineError("failed", "the engine has ended"));
+      if (this.isReady) this.restart(new EngineError("failed", "the engine has ended"));
       else this.broken("the engine cannot be loaded");
     };
   }
@@ -130,7 +144,7 @@ export class WorkerEngine implements Engine {
   // limit starts the time of the current request. Loading the engine does not count.
   private limit(): void {
     const p = this.current;
-    if (!p || !this.ready) return;
+    if (!p || !this.isReady) return;
     window.clearTimeout(this.patience);
     this.patience = window.setTimeout(
       () => {
@@ -174,6 +188,43 @@ export class WorkerEngine implements Engine {
       });
       this.next();
     });
+  }
+}
+
+// Stage is how much of the engine is loaded. The small one knows neither CEL rules nor Kubernetes' own
+// kinds.
+export type Stage = "none" | "small" | "complete";
+
+// StagedEngine starts with a small engine, which is loaded in a fraction of the time, and loads the
+// complete one meanwhile. The small one also answers while the complete one starts again.
+export class StagedEngine implements Engine {
+  private readonly small: WorkerEngine;
+  private whole: WorkerEngine | undefined;
+  private isSmall = true;
+
+  constructor(private readonly loaded: (stage: Stage, problem?: string) => void) {
+    this.small = new WorkerEngine("small.wasm", (problem) => {
+      if (problem !== undefined) this.isSmall = false;
+      else if (!this.whole?.ready) this.loaded("small");
+      this.complete();
+    });
+  }
+
+  private complete(): WorkerEngine {
+    return (this.whole ??= new WorkerEngine("espalier.wasm", (problem) => this.loaded(problem === undefined ? "complete" : this.isSmall ? "small" : "none", problem)));
+  }
+
+  async ask<N extends Name>(name: N, request: object, signal?: AbortSignal): Promise<Answers[N]> {
+    if (name === "check" && this.isSmall && !this.whole?.ready) {
+      try {
+        const answer = await this.small.ask(name, request, signal);
+        return { ...answer, partial: true };
+      } catch (e) {
+        // Only the complete engine knows the kind, or the small one cannot be loaded.
+        if (signal?.aborted || (e instanceof EngineError && e.code !== "incomplete" && this.isSmall)) throw e;
+      }
+    }
+    return this.complete().ask(name, request, signal);
   }
 }
 

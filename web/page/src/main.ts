@@ -5,7 +5,7 @@ import { Compare } from "./compare";
 import type { Context, View } from "./context";
 import { byId, flash, h, replace } from "./dom";
 import { read } from "./drop";
-import { NativeEngine, WorkerEngine, type Engine } from "./engine";
+import { NativeEngine, StagedEngine, type Engine } from "./engine";
 import { examples } from "./examples";
 import { Explorer } from "./explorer";
 import { Lint } from "./lint";
@@ -37,10 +37,13 @@ let engine: Engine;
 if (native) {
   engine = new NativeEngine();
 } else {
-  byId("loading").hidden = false;
-  engine = new WorkerEngine((problem) => {
-    byId("loading").hidden = true;
+  const loading = byId("loading");
+  loading.hidden = false;
+  engine = new StagedEngine((stage, problem) => {
+    loading.hidden = stage !== "small" || problem !== undefined;
+    loading.textContent = "Loading CEL rules and Kubernetes' own kinds…";
     if (problem !== undefined) say(problem);
+    if (stage === "complete") show(state.view);
   });
 }
 

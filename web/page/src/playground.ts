@@ -92,6 +92,7 @@ export class Playground implements View {
     parts.push(this.texts("The CRDs cannot be read", a.crds, { object: (r) => this.crds.reveal(r) }));
     parts.push(this.texts("The object cannot be read", a.text, { object: (r) => this.object.reveal(r) }));
     parts.push(this.texts("The object before the update cannot be read", a.old, { object: (r) => this.old.reveal(r) }));
+    if (a.partial) parts.push(h("p", { class: "note" }, "CEL rules are not evaluated yet: they are being loaded."));
     for (const o of a.objects) parts.push(this.one(o, objects, a.objects.length > 1));
     if (a.more) parts.push(h("p", { class: "note" }, "There are more objects than are shown."));
     if (a.objects.length === 0 && a.text.length === 0) parts.push(h("p", { class: "note" }, "Enter an object to see what an API server would store."));

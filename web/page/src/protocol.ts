@@ -65,6 +65,8 @@ export interface CheckAnswer {
   old: Finding[];
   objects: CheckedObject[];
   more?: boolean;
+  // partial is set by the page if rules were not evaluated.
+  partial?: boolean;
 }
 
 export interface Version {

@@ -1,13 +1,16 @@
-// Runs the engine as WebAssembly.
+// Runs an engine as WebAssembly: the file that is the name of the worker.
 
 declare const Go: new () => { importObject: WebAssembly.Imports; run(instance: WebAssembly.Instance): Promise<void> };
 declare function importScripts(...urls: string[]): void;
 declare function espalierAnswer(name: string, request: string): Promise<string>;
 
-async function start(): Promise<void> {
+async function start(given: WebAssembly.Module | undefined): Promise<void> {
   importScripts("wasm_exec.js");
   const go = new Go();
-  const { instance } = await WebAssembly.instantiateStreaming(fetch("espalier.wasm"), go.importObject);
+  const module = given ?? (await WebAssembly.compileStreaming(fetch((self as unknown as { name: string }).name)));
+  // The next worker need not load and compile it again.
+  if (!given) postMessage({ module });
+  const instance = await WebAssembly.instantiate(module, go.importObject);
   const ended = (why: string) => postMessage({ ended: "the engine has ended: " + why });
   go.run(instance).then(
     () => ended("it may need more memory than the browser gives it"),
@@ -15,20 +18,25 @@ async function start(): Promise<void> {
   );
 }
 
-const started = start();
-started.then(
-  () => postMessage({ ready: true }),
-  (e: unknown) => postMessage({ problem: "the engine cannot be loaded: " + (e instanceof Error ? e.message : String(e)) }),
-);
+let started: Promise<void> | undefined;
 
-onmessage = async (e: MessageEvent<{ name: string; request: string }>) => {
+onmessage = async (e: MessageEvent<{ module?: WebAssembly.Module } | { name: string; request: string }>) => {
+  const message = e.data;
+  if (!("name" in message)) {
+    started = start(message.module);
+    started.then(
+      () => postMessage({ ready: true }),
+      (e: unknown) => postMessage({ problem: "the engine cannot be loaded: " + (e instanceof Error ? e.message : String(e)) }),
+    );
+    return;
+  }
   try {
     await started;
   } catch {
     return; // the page knows
   }
   try {
-    postMessage({ response: await espalierAnswer(e.data.name, e.data.request) });
+    postMessage({ response: await espalierAnswer(message.name, message.request) });
   } catch (e) {
     postMessage({ ended: "the engine has ended: " + (e instanceof Error ? e.message : String(e)) });
   }

@@ -107,27 +107,39 @@
     }
   };
   var requestTime = 3e4;
-  var abandonedTime = 2e3;
+  var abandonedTime = 700;
   var WorkerEngine = class {
-    constructor(loaded) {
+    constructor(file, loaded) {
+      this.file = file;
       this.loaded = loaded;
       this.start();
     }
+    file;
     loaded;
     worker;
     queue = [];
     current;
     patience;
-    ready = false;
+    isReady = false;
     isBroken = false;
+    module;
+    // ready reports whether requests are answered at once.
+    get ready() {
+      return this.isReady;
+    }
     start() {
-      this.ready = false;
-      this.worker = new Worker("worker.js");
+      this.isReady = false;
+      this.worker = new Worker("worker.js", { name: this.file });
+      this.worker.postMessage({ module: this.module });
       this.worker.onmessage = (e) => {
+        if (e.data.module) {
+          this.module = e.data.module;
+          return;
+        }
         if (e.data.problem !== void 0) return this.broken(e.data.problem);
         if (e.data.ended !== void 0) return this.restart(new EngineError("failed", e.data.ended));
         if (e.data.ready) {
-          this.ready = true;
+          this.isReady = true;
           this.loaded();
           return this.limit();
         }
@@ -144,7 +156,7 @@
         this.next();
       };
       this.worker.onerror = () => {
-        if (this.ready) this.restart(new EngineError("failed", "the engine has ended"));
+        if (this.isReady) this.restart(new EngineError("failed", "the engine has ended"));
         else this.broken("the engine cannot be loaded");
       };
     }
@@ -169,7 +181,7 @@
     // limit starts the time of the current request. Loading the engine does not count.
     limit() {
       const p = this.current;
-      if (!p || !this.ready) return;
+      if (!p || !this.isReady) return;
       window.clearTimeout(this.patience);
       this.patience = window.setTimeout(
         () => {
@@ -210,6 +222,34 @@
         });
         this.next();
       });
+    }
+  };
+  var StagedEngine = class {
+    constructor(loaded) {
+      this.loaded = loaded;
+      this.small = new WorkerEngine("small.wasm", (problem) => {
+        if (problem !== void 0) this.isSmall = false;
+        else if (!this.whole?.ready) this.loaded("small");
+        this.complete();
+      });
+    }
+    loaded;
+    small;
+    whole;
+    isSmall = true;
+    complete() {
+      return this.whole ??= new WorkerEngine("espalier.wasm", (problem) => this.loaded(problem === void 0 ? "complete" : this.isSmall ? "small" : "none", problem));
+    }
+    async ask(name, request, signal) {
+      if (name === "check" && this.isSmall && !this.whole?.ready) {
+        try {
+          const answer = await this.small.ask(name, request, signal);
+          return { ...answer, partial: true };
+        } catch (e) {
+          if (signal?.aborted || e instanceof EngineError && e.code !== "incomplete" && this.isSmall) throw e;
+        }
+      }
+      return this.complete().ask(name, request, signal);
     }
   };
   var Latest = class {
@@ -2109,6 +2149,7 @@ spec:
       parts.push(this.texts("The CRDs cannot be read", a.crds, { object: (r) => this.crds.reveal(r) }));
       parts.push(this.texts("The object cannot be read", a.text, { object: (r) => this.object.reveal(r) }));
       parts.push(this.texts("The object before the update cannot be read", a.old, { object: (r) => this.old.reveal(r) }));
+      if (a.partial) parts.push(h("p", { class: "note" }, "CEL rules are not evaluated yet: they are being loaded."));
       for (const o of a.objects) parts.push(this.one(o, objects, a.objects.length > 1));
       if (a.more) parts.push(h("p", { class: "note" }, "There are more objects than are shown."));
       if (a.objects.length === 0 && a.text.length === 0) parts.push(h("p", { class: "note" }, "Enter an object to see what an API server would store."));
@@ -2246,10 +2287,13 @@ spec:
   if (native) {
     engine = new NativeEngine();
   } else {
-    byId("loading").hidden = false;
-    engine = new WorkerEngine((problem) => {
-      byId("loading").hidden = true;
+    const loading = byId("loading");
+    loading.hidden = false;
+    engine = new StagedEngine((stage, problem) => {
+      loading.hidden = stage !== "small" || problem !== void 0;
+      loading.textContent = "Loading CEL rules and Kubernetes' own kinds…";
       if (problem !== void 0) say(problem);
+      if (stage === "complete") show(state.view);
     });
   }
   var context = {
