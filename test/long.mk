@@ -112,6 +112,10 @@ corpus: ## run the tests of the corpus with all of it (make test uses a part of 
 	cd test/oracle && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m -run '^Test(Corpus|WholeCRD|Lint|OpenAPI|ValidateCommand)' .
 	cd test/oracle21/compare && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m .
 
+.PHONY: web-corpus
+web-corpus: ## compare the engine of the web page as WebAssembly, in Node, with the native one for all objects of the corpus
+	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=90m -v -run '^TestCorpus$$' ./web/wasm
+
 .PHONY: lsp-edits
 lsp-edits: ## open the files of the corpus, or of FOLDER, in a language server, edit files LSP_EDITS times at random, and compare its diagnostics with validate and lint
 	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go build -o "$$bin/espalier" ./cmd/espalier && \

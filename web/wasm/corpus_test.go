@@ -1,0 +1,192 @@
+//go:build !js
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"espalier.dev/crd/cel"
+	"espalier.dev/internal/testcase"
+	kindscel "espalier.dev/kinds/cel"
+	"espalier.dev/web/protocol"
+)
+
+// build compiles the engine to WebAssembly, unless ESPALIER_WASM names the file.
+func build(t *testing.T) string {
+	t.Helper()
+	if file := os.Getenv("ESPALIER_WASM"); file != "" {
+		return file
+	}
+	file := filepath.Join(t.TempDir(), "espalier.wasm")
+	c := exec.Command("go", "build", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", file, ".")
+	c.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOFLAGS=")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return file
+}
+
+// engine is the engine as WebAssembly, in Node.
+type engine struct {
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// start starts the engine, or skips the test if there is no Node.
+func start(t *testing.T) *engine {
+	t.Helper()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("SKIPPED: no node: install Node.js to compare WebAssembly with the native engine")
+	}
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(node, "--stack-size=8192", "testdata/answer.js", filepath.Join(strings.TrimSpace(string(root)), "lib", "wasm", "wasm_exec.js"), build(t))
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = c.Wait()
+	})
+	return &engine{in, bufio.NewReaderSize(out, 1<<20)}
+}
+
+// answer returns the answer of WebAssembly as JSON.
+func (e *engine) answer(name string, request []byte) (string, error) {
+	line, err := json.Marshal([]string{name, string(request)})
+	if err != nil {
+		return "", err
+	}
+	if _, err := e.in.Write(append(line, '\n')); err != nil {
+		return "", err
+	}
+	text, err := e.out.ReadString('\n')
+	return strings.TrimSuffix(text, "\n"), err
+}
+
+// TestCorpus asks the engine as WebAssembly and the native one about objects and CRDs of the corpus. All
+// answers must be the same: stored objects, findings and verdicts, in both semantics.
+func TestCorpus(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the corpus takes a while")
+	}
+	dir := testcase.Corpus(t)
+	index, err := os.ReadFile(filepath.Join(dir, "CR_INDEX.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wasm := start(t)
+	native := protocol.New(protocol.Options{Rules: cel.Checker{}, CEL: kindscel.New()})
+	counts := map[string]int{}
+	compare := func(t *testing.T, where, name string, request any) {
+		t.Helper()
+		text, err := json.Marshal(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := json.Marshal(native.Answer(context.Background(), name, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := wasm.answer(name, text)
+		if err != nil {
+			t.Fatalf("%s: %s: %v", where, name, err)
+		}
+		if got != string(want) {
+			t.Errorf("%s: %s differs: %s", where, name, firstDifference(got, string(want)))
+		}
+		counts[name]++
+		if strings.HasPrefix(got, `{"error"`) {
+			counts["errors"]++
+		}
+	}
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	// A test for each project: they can be run one after the other, and take a while.
+	projects := map[string][][]string{}
+	for i, line := range testcase.Part(strings.Split(strings.TrimSpace(string(index)), "\n")[1:]) {
+		if i%5 != 0 && !testcase.WholeCorpus() {
+			continue // WebAssembly is slow
+		}
+		fields := strings.Split(line, "\t")
+		project := strings.Split(fields[0], "/")[1]
+		projects[project] = append(projects[project], fields)
+	}
+	for _, project := range slices.Sorted(maps.Keys(projects)) {
+		t.Run(project, func(t *testing.T) {
+			before := ""
+			for _, fields := range projects[project] {
+				crds, object := read(fields[1]), read(fields[0])
+				compare(t, fields[0], "check", protocol.CheckRequest{CRDs: crds, Objects: object, Both: true})
+				if crds == before {
+					continue
+				}
+				compare(t, fields[1], "lint", protocol.LintRequest{CRDs: crds})
+				if before != "" {
+					compare(t, fields[1], "compare", protocol.CompareRequest{Old: before, New: crds, Objects: object})
+				}
+				before = crds
+			}
+		})
+	}
+	if counts["check"] == 0 || 2*counts["errors"] > counts["check"] {
+		t.Errorf("only %d answers, %d errors", counts["check"], counts["errors"])
+	}
+	t.Logf("%v answers compared", counts)
+}
+
+// firstDifference returns where two texts differ.
+func firstDifference(got, want string) string {
+	i := 0
+	for i < min(len(got), len(want)) && got[i] == want[i] {
+		i++
+	}
+	from := max(0, i-100)
+	return fmt.Sprintf("got …%s…, want …%s…", got[from:min(len(got), i+200)], want[from:min(len(want), i+200)])
+}
+
+// TestSmall checks that the engine that a page starts with is small: it has neither CEL nor the types of
+// Kubernetes' own kinds.
+func TestSmall(t *testing.T) {
+	c := exec.Command("go", "list", "-deps", "-tags", "small,grpcnotrace", ".")
+	c.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOFLAGS=")
+	out, err := c.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range strings.Fields(string(out)) {
+		for _, large := range []string{"k8s.io/api/", "k8s.io/apiserver/", "k8s.io/client-go/", "github.com/google/cel-go/", "google.golang.org/protobuf/reflect/protodesc"} {
+			if strings.HasPrefix(path+"/", large) {
+				t.Errorf("it depends on %s", path)
+			}
+		}
+	}
+}
