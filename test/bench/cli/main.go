@@ -29,14 +29,24 @@ func main() {
 	rounds := flag.Int("rounds", 3, "number of runs of each program")
 	dir := flag.String("dir", "", "directory for programs and inputs, reused in the next run (default: a temporary directory)")
 	others := flag.String("others", "kubeconform,kubectl-validate", "programs to compare with; kubectl-validate takes minutes")
+	parts := flag.String("parts", strings.Join(allParts, ","), "what to measure")
 	flag.Parse()
-	if err := run(context.Background(), *dir, *others, *objects, *rounds); err != nil {
+	if err := run(context.Background(), *dir, *others, strings.Split(*parts, ","), *objects, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-cli:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, dir, others string, objects, rounds int) error {
+// allParts are the values of -parts: objects with the CRDs of the corpus, in two forms, a directory
+// of CRDs and objects, objects of built-in kinds, and how ours spends memory and time.
+var allParts = []string{"json", "yaml", "mixed", "builtin", "growth", "parsing", "start"}
+
+func run(ctx context.Context, dir, others string, parts []string, objects, rounds int) error {
+	for _, part := range parts {
+		if !slices.Contains(allParts, part) {
+			return fmt.Errorf("-parts: unknown part %q: use %s", part, strings.Join(allParts, ", "))
+		}
+	}
 	if dir == "" {
 		var err error
 		if dir, err = os.MkdirTemp("", "bench-cli"); err != nil {
@@ -49,34 +59,38 @@ func run(ctx context.Context, dir, others string, objects, rounds int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stderr, "preparing CRDs and objects …")
-	input, err := prepare(ctx, dir, programs, objects)
-	if err != nil {
-		return err
+	var input *inputs
+	if slices.ContainsFunc(parts, func(part string) bool { return part != "builtin" && part != "start" }) {
+		fmt.Fprintln(os.Stderr, "preparing CRDs and objects …")
+		if input, err = prepare(ctx, dir, programs, objects); err != nil {
+			return err
+		}
+		if input == nil {
+			fmt.Println("No corpus found: set ESPALIER_CORPUS to its directory.")
+			return nil
+		}
+		fmt.Printf("%d objects, copies of %d; %d CRDs; %d rounds; %d processors\n\n", objects, input.seeds, input.definitions, rounds, runtime.NumCPU())
 	}
-	if input == nil {
-		fmt.Println("No corpus found: set ESPALIER_CORPUS to its directory.")
-		return nil
-	}
-	fmt.Printf("%d objects, copies of %d; %d CRDs; %d rounds; %d processors\n\n", objects, input.seeds, input.definitions, rounds, runtime.NumCPU())
-	for _, form := range []string{"json", "yaml"} {
-		if err := sideBySide(ctx, programs, input, form, rounds); err != nil {
+	for _, part := range parts {
+		switch part {
+		case "json", "yaml":
+			err = sideBySide(ctx, programs, input, part, rounds)
+		case "mixed":
+			err = mixed(ctx, dir, programs, input, rounds)
+		case "builtin":
+			err = builtin(ctx, dir, programs, objects, rounds)
+		case "growth":
+			err = growth(ctx, programs, input)
+		case "parsing":
+			err = parsing(ctx, input)
+		case "start":
+			err = startUp(ctx, programs)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if err := mixed(ctx, dir, programs, input, rounds); err != nil {
-		return err
-	}
-	if err := builtin(ctx, dir, programs, objects, rounds); err != nil {
-		return err
-	}
-	if err := growth(ctx, programs, input); err != nil {
-		return err
-	}
-	if err := parsing(ctx, input); err != nil {
-		return err
-	}
-	return startUp(ctx, programs)
+	return nil
 }
 
 // sideBySide runs the programs in turns and compares them.
