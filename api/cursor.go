@@ -14,7 +14,7 @@ type cursor struct {
 
 func cursorAt(data []byte) *cursor {
 	c := &cursor{data: data}
-	c.Reset(data)
+	c.Borrow(data)
 	return c
 }
 

@@ -14,7 +14,7 @@ import (
 // only if the text before that is not JSON.
 func Identify(src []byte) (id metav1.TypeMeta, err error) {
 	var r jsonx.Reader
-	r.Reset(src)
+	r.Borrow(src)
 	if r.Peek() != '{' {
 		return id, r.Skip()
 	}

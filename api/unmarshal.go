@@ -18,6 +18,9 @@ import (
 // errors of the JSON decoder, its errors contain the path of the value that does not
 // fit its type.
 func Unmarshal(data []byte, into any) error {
+	if crd, ok := into.(*CustomResourceDefinition); ok && unmarshalDefinition(data, crd) {
+		return nil
+	}
 	err := kjson.UnmarshalCaseSensitivePreserveInts(data, into)
 	if err == nil {
 		return nil

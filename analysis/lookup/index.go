@@ -201,7 +201,7 @@ func served[D Definition](d D) (names []string) {
 // Defined returns the group and kind that a CRD in JSON defines, without decoding the rest.
 func Defined(src []byte) (gk runtimeschema.GroupKind) {
 	var r jsonx.Reader
-	r.Reset(src)
+	r.Borrow(src)
 	text := func(into *string) error {
 		if r.Peek() != '"' {
 			return r.Skip()

@@ -13,7 +13,7 @@ import (
 // comparisons: CRDs with the same text have the same spec.
 func DecodeHead(data []byte) (crd *api.CustomResourceDefinition, spec []byte, err error) {
 	s := headScan{}
-	s.r.Reset(data)
+	s.r.Borrow(data)
 	if s.r.Peek() != '{' {
 		crd, err = DecodeLenient(data)
 		return crd, nil, err

@@ -16,7 +16,7 @@ type servedVersion struct {
 // is not valid has those that can be read.
 func servedVersions(src []byte) (all []servedVersion) {
 	var r jsonx.Reader
-	r.Reset(src)
+	r.Borrow(src)
 	only := ""
 	text := func(into *string) error {
 		if r.Peek() != '"' {

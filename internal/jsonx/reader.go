@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unsafe"
 )
 
 // MaxDepth is the maximum nesting of arrays and objects.
@@ -35,7 +36,8 @@ type entry struct {
 
 // Reader reads one JSON text. Its zero value is ready for Reset.
 //
-// The strings that it returns share memory with one copy of the text.
+// The strings that it returns share memory with one copy of the text, or with the text itself if
+// Borrow was called.
 type Reader struct {
 	src   string
 	pos   int
@@ -57,6 +59,14 @@ func (r *Reader) Reset(src []byte) {
 	r.pos = 0
 	r.depth = 0
 	r.Duplicates = false
+}
+
+// Borrow is Reset without a copy of the text, for callers that read a little of it. src must not be
+// changed while r or a string that r has returned is in use: callers clone the strings that they
+// keep.
+func (r *Reader) Borrow(src []byte) {
+	r.Reset(nil)
+	r.src = unsafe.String(unsafe.SliceData(src), len(src))
 }
 
 // Release drops all references that r holds, so that r can be pooled.
@@ -193,7 +203,7 @@ func (r *Reader) Members(visit func(name string) error) error {
 // of n. The rest of the object, which may be large, is only skipped.
 func Member(src []byte, name string) (start, end, n int, err error) {
 	var r Reader
-	r.Reset(src)
+	r.Borrow(src)
 	if r.Peek() != '{' {
 		return 0, 0, 0, r.unexpected("instead of an object")
 	}
@@ -409,8 +419,7 @@ func (r *Reader) skip(note, raw bool) error {
 		}
 		return r.checkRange(text)
 	case '"':
-		_, err := r.String()
-		return err
+		return r.skipString()
 	case 't':
 		return r.literal("true")
 	case 'f':

@@ -26,12 +26,27 @@ func (r *Reader) String() (string, error) {
 		r.pos = i + 1
 		return r.src[start:i], nil
 	}
-	return r.oddString(start, i)
+	return r.oddString(start, i, true)
+}
+
+// skipString is String without its result.
+func (r *Reader) skipString() error {
+	start := r.pos + 1
+	i := start
+	for i < len(r.src) && plain[r.src[i]] {
+		i++
+	}
+	if i < len(r.src) && r.src[i] == '"' {
+		r.pos = i + 1
+		return nil
+	}
+	_, err := r.oddString(start, i, false)
+	return err
 }
 
 // oddString reads a string that has escapes or bytes beyond ASCII; the bytes from start to i
-// are known to be plain.
-func (r *Reader) oddString(start, i int) (string, error) {
+// are known to be plain. Without build it returns no text.
+func (r *Reader) oddString(start, i int, build bool) (string, error) {
 	s := r.src
 	escaped, ascii := false, true
 	for {
@@ -45,6 +60,8 @@ func (r *Reader) oddString(start, i int) (string, error) {
 			r.pos = i + 1
 			text := s[start:i]
 			switch {
+			case !build:
+				return "", nil
 			case escaped:
 				return unescape(text), nil
 			case ascii || utf8.ValidString(text):

@@ -11,7 +11,7 @@ import (
 // validJSON reports whether src is one JSON value.
 func validJSON(src []byte) bool {
 	var r jsonx.Reader
-	r.Reset(trimJSON(src))
+	r.Borrow(trimJSON(src))
 	return r.Skip() == nil && r.End() == nil
 }
 
@@ -24,7 +24,7 @@ func trimJSON(src []byte) []byte {
 func JSONTree(src []byte) (*Node, error) {
 	text := bytes.TrimLeftFunc(bytes.TrimPrefix(src, bom), unicode.IsSpace)
 	b := jsonBuilder{src: src, before: len(src) - len(text)}
-	b.r.Reset(trimJSON(text))
+	b.r.Borrow(trimJSON(text))
 	n, err := b.value()
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (b *jsonBuilder) value() (*Node, error) {
 		n.Flow, n.Kind = true, Mapping
 		err = b.r.Members(func(name string) error {
 			start, end := b.r.Name()
-			// A substring would keep a second copy of the text in memory.
+			// A substring would share memory with the text.
 			k := key{name: strings.Clone(name), start: b.before + start, end: b.before + end}
 			intro := b.offset()
 			v, err := b.value()

@@ -51,6 +51,8 @@ type Reader struct {
 	// eof is set when in is exhausted; err is the error of in.
 	eof bool
 	err error
+	// keeps is set if buf is not reused.
+	keeps bool
 }
 
 // NewReader returns a Reader of r.
@@ -88,8 +90,11 @@ func (r *Reader) Next() (*Document, error) {
 	if n == 0 {
 		return nil, io.EOF
 	}
-	// Documents outlive the buffer, which is reused.
-	src := bytes.Clone(r.buf[r.pos : r.pos+n])
+	src := r.buf[r.pos : r.pos+n : r.pos+n]
+	if !r.keeps || n < len(r.buf)/2 {
+		// Documents outlive the buffer if it is reused, and one that is kept should not keep a large text.
+		src = bytes.Clone(src)
+	}
 	d := &Document{src: src, line: r.line, offset: r.offset, o: r.o, form: form}
 	r.skip(n)
 	if at, problem := unreadable(src); problem != "" {

@@ -1,10 +1,12 @@
 package input
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,7 +112,7 @@ func (it *Item) String() string { return it.identity.String() }
 // field.
 func (it *Item) Field(name string) (first byte) {
 	var r jsonx.Reader
-	r.Reset(it.JSON)
+	r.Borrow(it.JSON)
 	// The object has been parsed before.
 	_ = r.Members(func(key string) error {
 		if c := r.Peek(); key == name {
@@ -124,7 +126,7 @@ func (it *Item) Field(name string) (first byte) {
 // Keys returns the names of the top-level fields.
 func (it *Item) Keys() (keys []string) {
 	var r jsonx.Reader
-	r.Reset(it.JSON)
+	r.Borrow(it.JSON)
 	// The object has been parsed before.
 	_ = r.Members(func(key string) error {
 		keys = append(keys, strings.Clone(key))
@@ -260,7 +262,7 @@ func (it *Item) resemblesObject() bool {
 
 func isObject(src []byte) bool {
 	var r jsonx.Reader
-	r.Reset(src)
+	r.Borrow(src)
 	return r.Peek() == '{'
 }
 
@@ -332,7 +334,7 @@ func WithMember(src []byte, key, value string) []byte {
 // Identify returns the identity of an object in JSON.
 func Identify(src []byte) (id Identity, err error) {
 	var r jsonx.Reader
-	r.Reset(src)
+	r.Borrow(src)
 	if c := r.Peek(); c != '{' {
 		return id, fmt.Errorf("got %s, want an object with apiVersion and kind", describe(c))
 	}
@@ -408,7 +410,7 @@ func describe(c byte) string {
 // listItems returns the items of a list. ok is false if there is no list of items.
 func listItems(src []byte) (items [][]byte, ok bool, err error) {
 	var r jsonx.Reader
-	r.Reset(src)
+	r.Borrow(src)
 	err = r.Members(func(name string) error {
 		if name != "items" || r.Peek() != '[' {
 			return r.Skip()
@@ -437,6 +439,7 @@ type Place struct {
 	in          tree
 	line        int
 	offset      int64
+	length      int
 	identity    Identity
 	sum         [sha256.Size]byte
 	maxDocument int
@@ -449,7 +452,7 @@ func (it *Item) Place(sum [sha256.Size]byte) (Place, bool) {
 	if !it.regular || it.Base != "" {
 		return Place{}, false
 	}
-	return Place{file: it.File, in: it.in, line: it.Doc.Line(), offset: it.Doc.Offset(),
+	return Place{file: it.File, in: it.in, line: it.Doc.Line(), offset: it.Doc.Offset(), length: len(it.Doc.Source()),
 		identity: it.identity, sum: sum, maxDocument: it.maxDocument}, true
 }
 
@@ -466,7 +469,19 @@ func (p Place) Read() (*Item, error) {
 	if err := open.skip(p.offset); err != nil {
 		return nil, fmt.Errorf("cannot read %s again: %w", p.file, Reason(err))
 	}
-	d, err := yamlx.NewReader(open, yamlx.Options{Line: p.line, MaxDocument: p.maxDocument}).Next()
+	o := yamlx.Options{Line: p.line, MaxDocument: p.maxDocument}
+	documents := yamlx.NewReader(open, o)
+	if rest := open.size - p.offset; open.regular && rest >= 0 && rest <= int64(2*p.length) {
+		// Little follows the document: reading all of it at once needs no buffer that grows.
+		text := make([]byte, rest+1)
+		switch n, err := io.ReadFull(open, text); {
+		case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+			documents = yamlx.NewBytesReader(text[:n], o)
+		default: // the file has grown, or cannot be read
+			documents = yamlx.NewReader(io.MultiReader(bytes.NewReader(text[:n]), open), o)
+		}
+	}
+	d, err := documents.Next()
 	if err == nil && !d.Empty() {
 		items, problem := (&Document{Document: d, File: p.file, in: p.in}).Items()
 		if problem == nil && len(items) == 1 && items[0].identity == p.identity && items[0].Sum() == p.sum {
