@@ -2,6 +2,7 @@ package schema
 
 import (
 	"slices"
+	"sync"
 
 	"espalier.dev/internal/jsonx"
 )
@@ -82,6 +83,12 @@ type compiler struct {
 	hasRules bool
 }
 
+// nodeBuffers are the slices to which a compiler adds nodes, of up to maxNodeBuffer nodes: a slice
+// that grows for each schema costs four times the memory of its nodes.
+var nodeBuffers sync.Pool
+
+const maxNodeBuffer = 1 << 14
+
 func newCompiler(opts []Option) *compiler {
 	var o options
 	for _, opt := range opts {
@@ -92,7 +99,11 @@ func newCompiler(opts []Option) *compiler {
 		p:        &Program{semantics: o.semantics, preserveAll: o.preserveAll, identity: o.identity, namesBelow: o.namesBelow},
 		patterns: map[string]*pattern{}, checks: map[bounds]*checks{},
 	}
-	c.p.nodes = append(make([]node, 0, 8), node{
+	nodes, _ := nodeBuffers.Get().(*[]node)
+	if nodes == nil {
+		nodes = new([]node)
+	}
+	c.p.nodes = append((*nodes)[:0], node{
 		flags: prunes, accepts: acceptsAll, shape: acceptsAll, items: nowhere, additional: none, parent: none,
 	})
 	return c
@@ -118,7 +129,12 @@ func (c *compiler) finish() (*Program, error) {
 // compact releases what was needed to add nodes. All nodes without properties share an
 // empty table.
 func (c *compiler) compact() {
-	c.p.nodes = slices.Clone(c.p.nodes) // without room to grow
+	buffer := c.p.nodes
+	c.p.nodes = slices.Clone(buffer) // without room to grow
+	if cap(buffer) <= maxNodeBuffer {
+		clear(buffer) // it must not keep anything alive
+		nodeBuffers.Put(&buffer)
+	}
 	empty := &properties{}
 	for i := range c.p.nodes {
 		if n := &c.p.nodes[i]; n.props == nil {

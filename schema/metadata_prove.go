@@ -36,7 +36,9 @@ func provesMetadata(meta map[string]any) bool {
 	for k, v := range meta {
 		switch k {
 		case "name", "namespace":
-			if s, _ := v.(string); !isPlainName(s) || strings.ToLower(s) != s {
+			s, _ := v.(string)
+			parts, ok := isDotted(s)
+			if !ok || len(s) > 200 || parts > 1 && k == "namespace" || strings.ToLower(s) != s {
 				return false
 			}
 		case "generation":

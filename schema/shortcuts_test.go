@@ -70,6 +70,12 @@ func TestPlainNames(t *testing.T) {
 		if got := isPlainName(s); got != want {
 			t.Errorf("name %q: got %v, want %v", s, got, want)
 		}
+		if provesMetadata(map[string]any{"name": s}) && len(utilvalidation.IsDNS1123Subdomain(s)) > 0 {
+			t.Errorf("name %q is proved, and not valid", s)
+		}
+		if provesMetadata(map[string]any{"namespace": s}) && len(utilvalidation.IsDNS1123Label(s)) > 0 {
+			t.Errorf("namespace %q is proved, and not valid", s)
+		}
 	}
 }
 
@@ -89,6 +95,11 @@ func TestProvenMetadata(t *testing.T) {
 	}{
 		"empty":                     {map[string]any{}, true},
 		"name":                      {map[string]any{"name": "web", "namespace": "default"}, true},
+		"name with digits":          {map[string]any{"name": "1-web-0", "namespace": "0"}, true},
+		"name with dots":            {map[string]any{"name": "web.example.com"}, true},
+		"namespace with dots":       {map[string]any{"namespace": "web.example.com"}, false},
+		"name of 200":               {map[string]any{"name": strings.Repeat("a.", 100)[:199] + "a"}, true},
+		"name of 202":               {map[string]any{"name": strings.Repeat("a.", 101)[:201] + "a"}, false},
 		"upper-case name":           {map[string]any{"name": "Web"}, false},
 		"upper-case namespace":      {map[string]any{"namespace": "Web"}, false},
 		"no string":                 {map[string]any{"name": int64(1)}, false},
