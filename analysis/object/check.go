@@ -68,8 +68,8 @@ type Checker struct {
 	options    Options
 	definition *crd.Definition
 	admitter   *espalier.Admitter
-	// differs has the versions whose objects the two semantics can treat differently.
-	differs map[string]bool
+	// differences has, for each version, where the two semantics can treat its objects differently.
+	differences map[string]differences
 	// other returns the Admitter of the other semantics, without CEL rules: they see the
 	// same fields in both and are expensive to compile.
 	other func() (*espalier.Admitter, error)
@@ -85,13 +85,13 @@ type Checker struct {
 // and whether CEL rules are evaluated. Schemas are compiled on first use.
 func New(definition *crd.Definition, o Options) *Checker {
 	c := &Checker{
-		options:    o,
-		definition: definition,
-		admitter:   espalier.ForDefinition(definition, ""),
-		differs:    map[string]bool{},
-		previews:   map[string]func() *Preview{},
-		storages:   map[string]func() (storage, error){},
-		document:   sync.OnceValue(func() document { return readDocument(o) }),
+		options:     o,
+		definition:  definition,
+		admitter:    espalier.ForDefinition(definition, ""),
+		differences: map[string]differences{},
+		previews:    map[string]func() *Preview{},
+		storages:    map[string]func() (storage, error){},
+		document:    sync.OnceValue(func() document { return readDocument(o) }),
 	}
 	c.other = sync.OnceValues(func() (*espalier.Admitter, error) {
 		other, err := definition.With(crd.Options{Semantics: c.otherSemantics(), IgnoreRules: true})
@@ -101,7 +101,7 @@ func New(definition *crd.Definition, o Options) *Checker {
 		return espalier.ForDefinition(other, ""), nil
 	})
 	for _, v := range definition.Versions() {
-		c.differs[v.Name()] = canDiffer(v)
+		c.differences[v.Name()] = differencesOf(v)
 		c.previews[v.Name()] = sync.OnceValue(func() *Preview { return c.newPreview(v) })
 		c.storages[v.Name()] = sync.OnceValues(func() (storage, error) { return c.newStorage(v) })
 	}
@@ -144,7 +144,7 @@ func (c *Checker) Check(ctx context.Context, source []byte, old schema.Object, f
 	lost, rejected := c.storageFindings(version, source, result, old, fields)
 	findings = append(findings, lost...)
 	// Few schemas and objects can differ between the semantics, so few are checked twice.
-	if rejected != nil || c.differs[version.Name()] || version.HasStatus() && bytes.Contains(source, []byte(`"status"`)) {
+	if rejected != nil || c.differences[version.Name()].concern(result) || version.HasStatus() && bytes.Contains(source, []byte(`"status"`)) {
 		findings = append(findings, c.compare(ctx, source, written, result, rejected)...)
 	}
 	return findings

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -216,7 +215,7 @@ func edits(list []analysis.Edit, pointer string, from, to any) []analysis.Edit {
 		}
 		return list
 	}
-	if !reflect.DeepEqual(from, to) {
+	if !same(from, to) {
 		list = append(list, analysis.Edit{Op: yamledit.Set, Pointer: pointer, Value: to})
 	}
 	return list
@@ -241,7 +240,7 @@ func (s *Pruned) Difference() []analysis.Finding {
 		f.Message = fmt.Sprintf("under %s semantics it would be rejected: %v", c.otherSemantics(), err)
 	case err != nil:
 		return nil
-	case !reflect.DeepEqual(s.Object, there[len(there)-1].object):
+	case !same(s.Object, there[len(there)-1].object):
 		f.Message = fmt.Sprintf("under %s semantics it would be stored differently", c.otherSemantics())
 		for i := range min(len(there), 3) {
 			f.Detail = append(f.Detail, changeDifference(s.steps[i].report.Changes, there[i].report.Changes, c.otherSemantics())...)
@@ -254,10 +253,10 @@ func (s *Pruned) Difference() []analysis.Finding {
 
 // canDiffer reports whether the two semantics can give different objects.
 func (s *Pruned) canDiffer() bool {
-	if s.storage.version != nil && s.checker.differs[s.storage.version.Name()] {
+	if s.storage.version != nil && s.checker.differences[s.storage.version.Name()].possible() {
 		return true
 	}
-	return s.checker.differs[s.version.Name()]
+	return s.checker.differences[s.version.Name()].possible()
 }
 
 // oneLine formats a value for a message and truncates it if it is long.
