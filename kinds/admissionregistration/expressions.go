@@ -34,6 +34,8 @@ type PolicyCompiler interface {
 	// Declare compiles the expression of a variable and makes it known to the expressions that
 	// follow.
 	Declare(path *field.Path, name string, e Expression) field.ErrorList
+	// Close ends the use of the compiler. Others may use its environments again.
+	Close()
 }
 
 // Expression is an expression in a webhook configuration or a policy.
@@ -92,6 +94,13 @@ func (c *checks) policy(composed bool, kind *v1.ParamKind, known expressions) (p
 		p.compiler = c.cel.Compiler()
 	}
 	return p, err
+}
+
+// close ends the checks.
+func (p *policy) close() {
+	if c, ok := p.compiler.(PolicyCompiler); ok {
+		c.Close()
+	}
 }
 
 // compile returns the errors of an expression, with value as the bad value. stored reports whether

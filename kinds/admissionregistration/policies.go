@@ -76,6 +76,7 @@ func (c *checks) validatingPolicy(obj, old *v1.ValidatingAdmissionPolicy) field.
 	if err != nil {
 		return append(errs, field.InternalError(path, err))
 	}
+	defer p.close()
 	for i, v := range spec.Variables {
 		errs = append(errs, p.variable(path.Child("variables").Index(i), v)...)
 	}
@@ -127,6 +128,7 @@ func (c *checks) mutatingPolicy(obj, old *v1.MutatingAdmissionPolicy) field.Erro
 	if err != nil {
 		return append(errs, field.InternalError(path, err))
 	}
+	defer p.close()
 	for i, v := range spec.Variables {
 		errs = append(errs, p.variable(path.Child("variables").Index(i), v)...)
 	}

@@ -31,25 +31,22 @@ func At(release releases.Release) admissionregistration.CEL {
 }
 
 func newCompilers(set func() *environment.EnvSet) *compilers {
-	return &compilers{set, sync.OnceValue(func() plugincel.Compiler { return plugincel.NewCompiler(set()) })}
+	c := &compilers{set: set, plain: sync.OnceValue(func() plugincel.Compiler { return plugincel.NewCompiler(set()) })}
+	c.undeclared = sync.OnceValues(c.compose)
+	return c
 }
 
 type compilers struct {
 	set   func() *environment.EnvSet
 	plain func() plugincel.Compiler
+	// undeclared compiles for policies without variables. Its environments are never extended.
+	undeclared func() (*composition, error)
+	// used are compilers of policies with variables, to be used again.
+	used sync.Pool
 }
 
 // Compiler returns a compiler without variables. It makes the environment when it compiles.
 func (c *compilers) Compiler() admissionregistration.Compiler { return compiler{c.plain} }
-
-// Policy returns a compiler with variables.
-func (c *compilers) Policy() (admissionregistration.PolicyCompiler, error) {
-	composed, err := plugincel.NewCompositedCompiler(c.set())
-	if err != nil {
-		return nil, err
-	}
-	return &policyCompiler{compiler{func() plugincel.Compiler { return composed }}, composed}, nil
-}
 
 type compiler struct {
 	get func() plugincel.Compiler
@@ -57,15 +54,6 @@ type compiler struct {
 
 func (c compiler) Compile(path *field.Path, e admissionregistration.Expression, value string) field.ErrorList {
 	return errorsOf(path, value, c.get().CompileCELExpression(Accessor(e), variables(e), environmentOf(e)).Error)
-}
-
-type policyCompiler struct {
-	compiler
-	composed *plugincel.CompositedCompiler
-}
-
-func (p *policyCompiler) Declare(path *field.Path, name string, e admissionregistration.Expression) field.ErrorList {
-	return errorsOf(path, e.Text, p.composed.CompileAndStoreVariable(Variable(name, e.Text), variables(e), environmentOf(e)).Error)
 }
 
 // Accessor returns an expression with the types that it may return.
