@@ -141,12 +141,15 @@ func (a *app) indexDefinitions(ctx context.Context, flags input.Flags,
 		definitions []*definition
 		misspelled  []input.Problem
 		problem     *input.Problem
+		bytes       int64
 	}
+	bytes := int64(0)
 	work := func(d *input.Document) (f found) {
 		var items []*input.Item
 		items, f.problem = d.Items()
 		for _, it := range items {
 			if isDefinition(it) {
+				f.bytes += int64(len(it.JSON))
 				f.definitions = append(f.definitions, add(it, ds.semantics))
 			} else if p := misspelledProblem(it); p != nil {
 				f.misspelled = append(f.misspelled, *p)
@@ -164,10 +167,14 @@ func (a *app) indexDefinitions(ctx context.Context, flags input.Flags,
 		for _, d := range f.definitions {
 			ds.Add(d)
 		}
+		bytes += f.bytes
 		return nil
 	}
 	if err := input.Parallel(ctx, a.stdin, flags, work, emit, fail); err != nil {
 		return nil, err
+	}
+	if a.expect != nil {
+		a.expect(bytes)
 	}
 	if len(ds.All()) == 0 && !failed {
 		problem(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})

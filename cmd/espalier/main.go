@@ -22,6 +22,7 @@ func main() {
 		stderr:  os.Stderr,
 		environ: os.LookupEnv,
 		tune:    func() { heap.Postpone(smallHeap) },
+		expect:  func(bytes int64) { heap.Postpone(smallHeap + uint64(min(8*bytes, maxGrowth))) },
 		silence: silenceLogs,
 	}
 	code := a.run(ctx, os.Args[1:])
@@ -32,6 +33,10 @@ func main() {
 // smallHeap is the size of the heap up to which a command does not collect garbage: without it,
 // a short command spends a fifth of its time collecting.
 const smallHeap = 64 << 20
+
+// maxGrowth is how much larger the heap may be if there are CRDs. What a command compiles of them needs
+// several times the memory of their text, and stays in use: collections before that find little.
+const maxGrowth = 96 << 20
 
 // interruptible is a reader whose Read returns when the context is done, even without
 // input.

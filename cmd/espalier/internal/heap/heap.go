@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync/atomic"
 )
 
 const (
@@ -46,15 +47,32 @@ func reset() {
 // at twice what is in use, as usual: a percentage alone would either collect often while there is
 // little to collect, or use a multiple of what a large heap needs. GOGC in the environment takes
 // precedence.
+//
+// A later call can change the size, when more is known about what the command needs.
 func Postpone(least uint64) {
-	if postponed {
-		adapt(least)
+	if !postponed {
+		return
+	}
+	if smallest.Swap(least) == 0 {
+		adapt(struct{}{})
+	} else {
+		setPercent(least)
 	}
 }
 
+// smallest is the argument of the last call of Postpone.
+var smallest atomic.Uint64
+
 // adapt sets the size of the heap at which the next collection begins, and does it again after
 // each collection.
-func adapt(least uint64) {
+func adapt(struct{}) {
+	setPercent(smallest.Load())
+	// The object is garbage from the start, so the next collection finds it.
+	runtime.AddCleanup(new([64]byte), adapt, struct{}{})
+}
+
+// setPercent lets the next collection begin at a heap of the given size, or at twice what is in use.
+func setPercent(least uint64) {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
 	live := sample[0].Value.Uint64()
@@ -66,8 +84,6 @@ func adapt(least uint64) {
 		percent = int((least - live) * 100 / max(live, least/20))
 	}
 	debug.SetGCPercent(percent)
-	// The object is garbage from the start, so the next collection finds it.
-	runtime.AddCleanup(new([64]byte), adapt, least)
 }
 
 // Trim collects garbage, and returns unused memory to the system. It is for servers that have
