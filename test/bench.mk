@@ -63,8 +63,8 @@ bench-cluster: ## measure the simulated cluster: time to ready and memory with 3
 	  cd test/bench && go run ./cluster -launcher "$$bin/cluster" -espalier "$$bin/espalier" -components "$$components" -kwokctl '$(and $(KWOKCTL),$(abspath $(KWOKCTL)))' -real "$$real"
 
 .PHONY: bench-cli
-bench-cli: ## benchmark espalier validate against kubeconform and kubectl-validate on the corpus
-	cd test/bench && go run ./cli
+bench-cli: ## benchmark espalier validate against kubeconform and kubectl-validate on the corpus; CLI_FLAGS selects programs, parts and rounds, such as -others kubeconform -parts json,yaml -rounds 5
+	cd test/bench && go run ./cli $(CLI_FLAGS)
 
 .PHONY: bench-audit
 bench-audit: ## benchmark espalier audit on a snapshot with 1,000,000 objects: objects per second, largest heap
