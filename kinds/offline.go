@@ -54,7 +54,7 @@ func NewOffline(cel admissionregistration.CEL) (*Offline, error) {
 	if o.types, err = NewScheme(nil, nil); err != nil {
 		return nil, err
 	}
-	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, o.types.Scheme, o.types.Scheme, json.SerializerOptions{Strict: true})
+	s := json.NewSerializerWithOptions(metaFactory{}, o.types.Scheme, o.types.Scheme, json.SerializerOptions{Strict: true})
 	o.decoder, o.encoder = s, s
 	return o, nil
 }

@@ -210,11 +210,17 @@ func (r *reader) once(real string) bool {
 // Open opens a file for reading. It returns an error for anything that could block or never
 // end: devices, sockets, and FIFOs other than those that a shell passes as /dev/fd/N.
 func Open(path string) (*os.File, error) {
+	f, _, err := openFile(path)
+	return f, err
+}
+
+// openFile is Open. It also returns the description of the file.
+func openFile(path string) (*os.File, fs.FileInfo, error) {
 	// Without O_NONBLOCK, opening a FIFO waits for a writer.
 	flags := os.O_RDONLY | syscall.O_NONBLOCK
 	if info, err := os.Stat(path); err == nil {
 		if err := readable(path, info.Mode()); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if info.Mode()&fs.ModeNamedPipe != 0 {
 			flags = os.O_RDONLY
@@ -222,7 +228,7 @@ func Open(path string) (*os.File, error) {
 	}
 	f, err := os.OpenFile(path, flags, 0)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// The path may have been replaced since Stat.
 	info, err := f.Stat()
@@ -231,9 +237,9 @@ func Open(path string) (*os.File, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	return f, nil
+	return f, info, nil
 }
 
 // readable returns an error if reading a file of this mode could block or never end.

@@ -85,12 +85,11 @@ func (t osTree) open(path string) (*content, error) {
 		// It may be different the next time, so it is not regular.
 		return &content{ReadCloser: io.NopCloser(bytes.NewReader(text))}, nil
 	}
-	f, err := Open(path)
+	f, info, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+	if !info.Mode().IsRegular() {
 		return &content{ReadCloser: f}, nil
 	}
 	return &content{ReadCloser: f, regular: true, size: info.Size()}, nil
