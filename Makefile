@@ -82,6 +82,11 @@ web: ## write the web page with the engine as WebAssembly to dist/web, for stati
 	GOFLAGS= GOOS=js GOARCH=wasm go build -trimpath -buildvcs=false -tags grpcnotrace,small -ldflags='-s -w -buildid=' -o dist/web/small.wasm ./web/wasm
 	gzip -9 -n -k -f dist/web/espalier.wasm dist/web/small.wasm && ls -l dist/web
 
+# Hugo has a module of its own, so that nothing else depends on it; building it takes minutes at first.
+.PHONY: docs
+docs: web ## write the documentation as a static site to dist/site
+	cd site && go run .
+
 .PHONY: vet
 vet: ## gofmt, wordings, and the checks of go vet and staticcheck on every module
 	@echo "== gofmt"; bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "not formatted:"; echo "$$bad"; exit 1; fi

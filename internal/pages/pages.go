@@ -163,14 +163,7 @@ func parseAttributes(text string) (map[string]string, error) {
 // prose collects the heading and the links in a line.
 func (p *Page) prose(n int, line string) {
 	if m := heading.FindStringSubmatch(line); m != nil {
-		name := anchor(m[1])
-		for i, unique := 1, name; ; i++ {
-			if !p.Anchors[unique] {
-				p.Anchors[unique] = true
-				break
-			}
-			unique = fmt.Sprintf("%s-%d", name, i)
-		}
+		Anchor(m[1], p.Anchors)
 	}
 	for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(line, ""), -1) {
 		if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
@@ -181,7 +174,20 @@ func (p *Page) prose(n int, line string) {
 	}
 }
 
-// anchor returns the name that GitHub gives to a heading: lower-case letters, digits, hyphens and
+// Anchor returns the name of a heading, as GitHub makes it, and adds it to those of the page: a heading that
+// occurs again gets a number.
+func Anchor(heading string, taken map[string]bool) string {
+	name := anchor(heading)
+	for i, unique := 1, name; ; i++ {
+		if !taken[unique] {
+			taken[unique] = true
+			return unique
+		}
+		unique = fmt.Sprintf("%s-%d", name, i)
+	}
+}
+
+// anchor returns the name of a heading that occurs once: lower-case letters, digits, hyphens and
 // underscores, and hyphens for spaces.
 func anchor(heading string) string {
 	heading = linkText.ReplaceAllString(heading, "$1")

@@ -111,8 +111,16 @@ type tab struct {
 	problems []string
 }
 
-// open starts a browser with a page.
+// open starts a browser with the web page.
 func open(t *testing.T, link string, width, height int64, dark bool) *tab {
+	t.Helper()
+	b := browse(t, link, width, height, dark)
+	b.wait(`document.querySelector("main > div:not([hidden])")`)
+	return b
+}
+
+// browse starts a browser with any page.
+func browse(t *testing.T, link string, width, height int64, dark bool) *tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.DisableGPU)
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
@@ -161,7 +169,6 @@ func open(t *testing.T, link string, width, height int64, dark bool) *tab {
 			t.Error(p)
 		}
 	})
-	b.wait(`document.querySelector("main > div:not([hidden])")`)
 	return b
 }
 
