@@ -23,6 +23,8 @@ const (
 	aggregatedType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 	// documentClients is the number of clients that read OpenAPI documents at once.
 	documentClients = 4
+	// idleTime is the time after which an idle server has returned memory to the system.
+	idleTime = 25 * time.Second
 )
 
 // measurePublished measures Espalier alone with very many CRDs in one group: its OpenAPI documents.
@@ -42,6 +44,8 @@ func measurePublished(ctx context.Context, b *bench) (err error) {
 	if _, _, err := s.restart(ctx, func() error { return s.serves(ctx, n) }); err != nil {
 		return err
 	}
+	profiled := make(chan error, 1)
+	go func() { profiled <- b.profileFirst(ctx, s) }()
 	first, details := 0.0, map[string]float64{"CRDs": float64(n)}
 	for _, d := range []struct{ name, path string }{{"v2", openapiV2}, {"v3", openapiV3}} {
 		for _, gzip := range []bool{false, true} {
@@ -56,6 +60,9 @@ func measurePublished(ctx context.Context, b *bench) (err error) {
 			details[name+": s"], details[name+": MB"] = elapsed.Seconds(), size/1e6
 			first = max(first, elapsed.Seconds())
 		}
+	}
+	if err := <-profiled; err != nil {
+		return err
 	}
 	b.record("crds-openapi", figures{espalierName: first}, details)
 	slowest, details := 0.0, map[string]float64{}
@@ -210,11 +217,20 @@ func measureGroups(ctx context.Context, b *bench) (err error) {
 	if err := s.settle(ctx); err != nil {
 		return err
 	}
+	busy, err := s.process.anonymous()
+	if err != nil {
+		return err
+	}
+	time.Sleep(idleTime)
 	rss, err := s.process.anonymous()
 	if err != nil {
 		return err
 	}
-	b.record("groups-rss", figures{espalierName: rss / 1e6}, nil)
+	heap, err := s.heap(ctx)
+	if err != nil {
+		return err
+	}
+	b.record("groups-rss", figures{espalierName: rss / 1e6}, map[string]float64{"MB at once": busy / 1e6, "MB heap": heap / 1e6})
 	type sample struct{ ms, size float64 }
 	var samples []sample
 	for i := range 1 + b.settings.turns { // the first is the first of all
@@ -296,6 +312,18 @@ func (s *server) fillCRDs(ctx context.Context, n, groups int) error {
 		_, err := s.get(ctx, "/apis/"+groupOf(n-1, groups)+"/v1/"+plural(kindOf(n-1)))
 		return err
 	})
+}
+
+// profileFirst writes a CPU profile of the first seconds of the first reads, if profiles are requested.
+func (b *bench) profileFirst(ctx context.Context, s *server) error {
+	if b.profiles == "" {
+		return nil
+	}
+	var out bytes.Buffer
+	if err := s.send(ctx, s.clients[0], request{method: http.MethodGet, path: "/debug/pprof/profile?seconds=10"}, &out); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.profiles, "crds-openapi.pprof"), out.Bytes(), 0o644)
 }
 
 // profilePublished writes a heap profile of a server with very many CRDs, if profiles are requested.
