@@ -89,3 +89,39 @@ func setPercent(least uint64) {
 // Trim collects garbage, and returns unused memory to the system. It is for servers that have
 // started: what only the start needed would stay in memory.
 func Trim() { debug.FreeOSMemory() }
+
+// Trimmer returns memory to the system that a process has needed for a while and does not need any
+// more. After a collection, the runtime keeps as much as until the next one may be needed, which a
+// process that does little reaches late or never. The zero value is ready. One goroutine at a time
+// may use it.
+type Trimmer struct {
+	allocated uint64 // up to the last call
+}
+
+const (
+	// The process is idle if it has allocated less than this part of its live heap since the last
+	// call.
+	idlePart = 20
+	// Memory is returned if there is more than a part of the live heap of it, and this much.
+	unusedPart  = 4
+	unusedBytes = 32 << 20
+)
+
+// Trim returns memory to the system if the process has been idle since the last call, and holds much
+// more than is in use. It reports whether it has.
+func (t *Trimmer) Trim() bool {
+	sample := []metrics.Sample{
+		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/unused:bytes"},
+	}
+	metrics.Read(sample)
+	value := func(i int) uint64 { return sample[i].Value.Uint64() }
+	live, held := value(1), value(2)+value(3)+value(4)
+	idle := value(0)-t.allocated < live/idlePart
+	t.allocated = value(0)
+	if !idle || held < live+live/unusedPart+unusedBytes {
+		return false
+	}
+	Trim()
+	return true
+}

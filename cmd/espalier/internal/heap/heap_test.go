@@ -66,3 +66,24 @@ func TestPostpone(t *testing.T) {
 		runtime.KeepAlive(large)
 	})
 }
+
+func TestTrimmer(t *testing.T) {
+	var trimmer Trimmer
+	kept := make([]byte, 64<<20)
+	garbage := make([]byte, 256<<20)
+	for i := 0; i < len(garbage); i += 4096 {
+		garbage[i] = 1 // makes the system provide the page
+	}
+	runtime.KeepAlive(garbage)
+	runtime.GC()
+	if trimmer.Trim() {
+		t.Error("a process that has just allocated much is idle")
+	}
+	if !trimmer.Trim() {
+		t.Error("256 MB of garbage are kept by an idle process")
+	}
+	if trimmer.Trim() {
+		t.Error("there is nothing to return any more")
+	}
+	runtime.KeepAlive(kept)
+}
