@@ -259,10 +259,12 @@ func TestClusterSizes(t *testing.T) {
 			b.run(chromedp.Evaluate(`[...document.querySelectorAll(".crd")].find(e => e.textContent.includes("stable.example.com")).click()`, nil))
 			b.text("job-05")
 			b.screenshot(size.name + "-cluster")
+			b.accessible("cluster")
 			b.click("job-05")
 			b.click("replicas: 1")
 			b.wait(`document.querySelector(".why dl")`)
 			b.screenshot(size.name + "-cluster-object")
+			b.accessible("object")
 			if wide := b.eval(`document.documentElement.scrollWidth > innerWidth`); wide != "false" {
 				t.Error("the page is wider than the window")
 			}

@@ -30,6 +30,7 @@ func TestViews(t *testing.T) {
 			b.text("pruned: not specified by the schema")
 			b.text("defaulted to 1")
 			b.screenshot(s.name + "-playground")
+			b.accessible("playground")
 			if s.width < 500 {
 				b.run(chromedp.Evaluate(`document.querySelector(".outcome").scrollIntoView()`, nil))
 				b.screenshot(s.name + "-playground-result")
@@ -40,12 +41,15 @@ func TestViews(t *testing.T) {
 			b.click("replicas")
 			b.text("minimum")
 			b.screenshot(s.name + "-explorer")
+			b.accessible("explorer")
 			b.click("Compare")
 			b.text("timeZone")
 			b.screenshot(s.name + "-compare")
+			b.accessible("compare")
 			b.click("Lint")
 			b.wait(`document.querySelector("#view-lint .banner")`)
 			b.screenshot(s.name + "-lint")
+			b.accessible("lint")
 			if wide := b.eval(`document.documentElement.scrollWidth > innerWidth`); wide != "false" {
 				t.Error("the page is wider than the window")
 			}
@@ -73,6 +77,15 @@ func TestPlayground(t *testing.T) {
 		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  schedule: 0 1 * * *\n")
 		b.text("Accepted: an API server would create this object")
 		b.text("defaulted to \"Allow\"")
+	})
+	t.Run("a broken text keeps the last result", func(t *testing.T) {
+		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec: [\n")
+		b.text("The object cannot be read")
+		b.text("The result before:")
+		b.text("defaulted to \"Allow\"")
+		b.screenshot("broken")
+		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  schedule: 0 1 * * *\n")
+		b.wait(`!document.body.innerText.includes("The result before:")`)
 	})
 	t.Run("completion", func(t *testing.T) {
 		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  schedule: 0 1 * * *\n  ")

@@ -16,6 +16,8 @@ export class Playground implements View {
   private readonly update: HTMLInputElement;
   private readonly result = h("div", { class: "result", "aria-live": "polite" });
   private readonly latest = new Latest();
+  // kept is the last result of a text that can be read.
+  private kept: HTMLElement[] = [];
 
   constructor(private readonly c: Context) {
     const help = assistance(c);
@@ -88,12 +90,17 @@ export class Playground implements View {
     this.crds.show(a.crds);
     this.old.show(a.old);
     this.object.show([...a.text, ...a.objects.flatMap((o) => o.findings)]);
+    // A text that cannot be read while it is typed does not hide the last result.
+    const broken = a.objects.length === 0 && a.text.length > 0;
     const parts: Child[] = [];
     parts.push(this.texts("The CRDs cannot be read", a.crds, { object: (r) => this.crds.reveal(r) }));
     parts.push(this.texts("The object cannot be read", a.text, { object: (r) => this.object.reveal(r) }));
     parts.push(this.texts("The object before the update cannot be read", a.old, { object: (r) => this.old.reveal(r) }));
     if (a.partial) parts.push(h("p", { class: "note" }, "CEL rules are not evaluated yet: they are being loaded."));
-    for (const o of a.objects) parts.push(this.one(o, objects, a.objects.length > 1));
+    const cards = a.objects.map((o) => this.one(o, objects, a.objects.length > 1));
+    parts.push(...cards);
+    if (broken && this.kept.length > 0) parts.push(h("div", { class: "last" }, h("p", { class: "note" }, "The result before:"), ...this.kept));
+    else this.kept = cards;
     if (a.more) parts.push(h("p", { class: "note" }, "There are more objects than are shown."));
     if (a.objects.length === 0 && a.text.length === 0) parts.push(h("p", { class: "note" }, "Enter an object to see what an API server would store."));
     replace(this.result, ...parts);
