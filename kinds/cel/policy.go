@@ -12,8 +12,8 @@ import (
 // maxVariables is the number of variables after which a compiler is not used again.
 const maxVariables = 100
 
-// composition is a compiler with variables. To make one takes a hundred times as long as to compile an
-// expression.
+// composition is a compiler with variables. To make one takes longer than to compile ten
+// expressions.
 type composition struct {
 	*plugincel.CompositedCompiler
 	// declared has the names of all variables that were ever declared. They cannot be removed.
