@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -113,6 +114,18 @@ func TestPlayground(t *testing.T) {
 		pick(b, "Where the two semantics differ")
 		b.text("The two schema semantics differ for this object.")
 		b.screenshot("semantics")
+	})
+	t.Run("files that are chosen", func(t *testing.T) {
+		files := []string{filepath.Join(root, "examples", "crontab", "crd.yaml"), filepath.Join(root, "examples", "crontab", "nightly.yaml")}
+		for i := range files {
+			var err error
+			if files[i], err = filepath.Abs(files[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.run(chromedp.SetUploadFiles("#chooser", files, chromedp.ByQuery, chromedp.NodeReady))
+		b.wait(`[...document.querySelectorAll("textarea")].some(a => a.ariaLabel === "Object" && a.value.includes("name: nightly"))`)
+		b.text("Accepted: an API server would")
 	})
 	t.Run("built-in kinds", func(t *testing.T) {
 		pick(b, "A Deployment of Kubernetes itself")

@@ -18,6 +18,11 @@ export async function read(items: DataTransferItemList): Promise<Dropped> {
   return split(files);
 }
 
+// choose reads files that the user has chosen.
+export function choose(files: FileList): Promise<Dropped> {
+  return split([...files].slice(0, maxFiles));
+}
+
 async function collect(entry: FileSystemEntry, files: File[], depth: number): Promise<void> {
   if (files.length >= maxFiles || depth > 8) return;
   if (entry.isFile) {

@@ -4,7 +4,7 @@ import { Cluster } from "./cluster";
 import { Compare } from "./compare";
 import type { Context, View } from "./context";
 import { byId, flash, h, replace } from "./dom";
-import { read } from "./drop";
+import { choose, read, type Dropped } from "./drop";
 import { NativeEngine, StagedEngine, type Engine } from "./engine";
 import { examples } from "./examples";
 import { Explorer } from "./explorer";
@@ -203,7 +203,12 @@ document.addEventListener("drop", (e) => {
   e.preventDefault();
   document.body.classList.remove("dropping");
   if (!e.dataTransfer || e.dataTransfer.items.length === 0) return;
-  read(e.dataTransfer.items).then(
+  use(read(e.dataTransfer.items));
+});
+
+// use shows the documents of files.
+function use(reading: Promise<Dropped>): void {
+  reading.then(
     (d) => {
       if (d.problem !== "") say(d.problem);
       if (d.crds !== "") state.crds = d.crds;
@@ -213,6 +218,13 @@ document.addEventListener("drop", (e) => {
     },
     () => say("The files cannot be read."),
   );
+}
+
+const chooser = byId("chooser") as HTMLInputElement;
+byId("open").addEventListener("click", () => chooser.click());
+chooser.addEventListener("change", () => {
+  if (chooser.files && chooser.files.length > 0) use(choose(chooser.files));
+  chooser.value = ""; // the same files can be chosen again
 });
 
 async function open(): Promise<void> {

@@ -1476,6 +1476,9 @@
     for (const entry of entries) await collect(entry, files2, 0);
     return split(files2);
   }
+  function choose(files2) {
+    return split([...files2].slice(0, maxFiles));
+  }
   async function collect(entry, files2, depth) {
     if (files2.length >= maxFiles || depth > 8) return;
     if (entry.isFile) {
@@ -2439,7 +2442,10 @@ spec:
     e.preventDefault();
     document.body.classList.remove("dropping");
     if (!e.dataTransfer || e.dataTransfer.items.length === 0) return;
-    read(e.dataTransfer.items).then(
+    use(read(e.dataTransfer.items));
+  });
+  function use(reading) {
+    reading.then(
       (d) => {
         if (d.problem !== "") say(d.problem);
         if (d.crds !== "") state.crds = d.crds;
@@ -2449,6 +2455,12 @@ spec:
       },
       () => say("The files cannot be read.")
     );
+  }
+  var chooser = byId("chooser");
+  byId("open").addEventListener("click", () => chooser.click());
+  chooser.addEventListener("change", () => {
+    if (chooser.files && chooser.files.length > 0) use(choose(chooser.files));
+    chooser.value = "";
   });
   async function open() {
     let linked;
