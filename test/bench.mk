@@ -55,6 +55,10 @@ bench-server: ## benchmark the server against the reference, all rows; takes up 
 bench-server-quick: ## the same with fewer and shorter turns, 100 CRDs, and no large rows; takes 3 minutes
 	cd test/bench && go run ./server -quick -rows '$(ROWS)' -json '$(abspath $(or $(BENCH_JSON),bench-server.json))'
 
+.PHONY: bench-million
+bench-million: ## measure the server with OBJECTS objects of 1 KB, by default 1,000,000: heap, RSS, restart, LIST in pages; needs 8 GB of disk and 6 GB of memory
+	cd test/bench && go run ./server -alone -rows million-heap,million-rss,million-restart,million-pages -small-objects '$(or $(OBJECTS),1000000)'
+
 .PHONY: bench-cluster
 bench-cluster: ## measure the simulated cluster: time to ready and memory with 3 nodes, and 10,000 pods on 1,000 nodes; with KWOKCTL (a binary) also kwokctl's binary runtime, with the kube-apiserver and etcd that are built, or in ENVTEST_REAL; COMPONENTS (a binary) skips a build
 	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go build -o "$$bin/espalier" ./cmd/espalier && go build -C cluster -o "$$bin/cluster" . && \

@@ -69,6 +69,10 @@ func rows() []row {
 		{"objects-rss", "many objects: RssAnon", "MB", must{}},
 		{"objects-get", "many objects: GET", "ms CPU", must{}},
 		{"objects-restart", "many objects: restart to first read", "s", must{}},
+		{"million-heap", "1,000,000 objects of 1 KB: heap", "x JSON", must{most: 1.5}},
+		{"million-rss", "1,000,000 objects of 1 KB: RssAnon", "MB", must{}},
+		{"million-restart", "1,000,000 objects of 1 KB: restart to first read", "s", must{}},
+		{"million-pages", "1,000,000 objects of 1 KB: CPU of late pages / early pages of 500", "x CPU", must{most: 1.5}},
 	}
 }
 
@@ -87,6 +91,7 @@ func stages() []stage {
 		{[]string{"crds-openapi", "crds-openapi-change", "crds-openapi-clients", "crds-openapi-rss"}, measurePublished},
 		{[]string{"groups-restart", "groups-rss", "groups-discovery"}, measureGroups},
 		{[]string{"objects-heap", "objects-rss", "objects-get", "objects-restart"}, measureManyObjects},
+		{[]string{"million-heap", "million-rss", "million-restart", "million-pages"}, measureMillion},
 	}
 }
 

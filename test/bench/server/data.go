@@ -175,6 +175,52 @@ func (s *server) template(ctx context.Context, kind, name string) (template, err
 	return t, nil
 }
 
+// reduce returns a template of 1 KB: without managed fields, with few others, and with defaults, as a
+// server stores them.
+func (s *server) reduce(ctx context.Context, kind string, t template) (template, error) {
+	const size = 1000
+	object := map[string]any{}
+	if err := json.Unmarshal([]byte(t.text), &object); err != nil {
+		return t, err
+	}
+	for _, last := range []bool{false, true} { // the first adds the defaults, the last fills the rest
+		spec := object["spec"].(map[string]any)
+		if !last {
+			delete(object["metadata"].(map[string]any), "managedFields")
+			delete(object["metadata"].(map[string]any), "annotations")
+			spec = map[string]any{"image": spec["image"], "replicas": 3}
+		}
+		data, err := json.Marshal(object)
+		if err != nil {
+			return t, err
+		}
+		spec["note"] = ""
+		if last {
+			spec["note"] = strings.Repeat("x", max(0, size-len(data)))
+		}
+		object["spec"] = spec
+		if data, err = json.Marshal(object); err != nil {
+			return t, err
+		}
+		t.text = string(data)
+		put, err := s.store.Put(ctx, t.dir+t.name, t.text)
+		if err != nil {
+			return t, err
+		}
+		// The server adds the defaults.
+		read, err := s.get(ctx, fmt.Sprintf("%s/%s?resourceVersion=%d", collection(kind), t.name, put.Header.Revision))
+		if err != nil {
+			return t, err
+		}
+		object = map[string]any{}
+		if err := json.Unmarshal(read, &object); err != nil {
+			return t, err
+		}
+		delete(object["metadata"].(map[string]any), "resourceVersion")
+	}
+	return t, nil
+}
+
 // object returns the object with another name and number, as JSON.
 func (t template) object(name string, i int) string {
 	return strings.NewReplacer(t.name, name, t.uid, fmt.Sprintf("%08d%s", i, t.uid[8:])).Replace(t.text)
@@ -188,6 +234,11 @@ func (s *server) fill(ctx context.Context, kind, stem string, n int) (size float
 	if err != nil {
 		return 0, err
 	}
+	return s.fillWith(ctx, t, kind, stem, n)
+}
+
+// fillWith writes n objects to etcd that are made from a template.
+func (s *server) fillWith(ctx context.Context, t template, kind, stem string, n int) (size float64, err error) {
 	for i := 0; i < n; {
 		var ops []clientv3.Op
 		for ; i < n && len(ops) < fillPerTxn; i++ {

@@ -43,6 +43,8 @@ type settings struct {
 	definitions int
 	// manyDefinitions and manyObjects are the numbers for the large rows; 0 leaves them out.
 	manyDefinitions, manyObjects int
+	// smallObjects is the number of objects of 1 KB; 0 leaves them out.
+	smallObjects int
 	// pruned is the number of objects that are created with and without pruning.
 	pruned int
 }
@@ -79,6 +81,7 @@ func run(ctx context.Context) error {
 	definitions := flag.Int("crds", 0, "number of CRDs in one group, instead of 500 (100 with -quick)")
 	manyCRDs := flag.Int("many-crds", 0, "number of CRDs in the rows crds-*, instead of 10,000 (none with -quick)")
 	manyObjects := flag.Int("many-objects", 0, "number of objects in the rows objects-*, instead of 100,000 (none with -quick)")
+	million := flag.Int("small-objects", 0, "number of objects in the rows million-*; default none: a million needs 8 GB of disk and 6 GB of memory")
 	turns := flag.Int("turns", 0, "number of turns, instead of 5 (3 with -quick)")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "Benchmark Espalier's API server side by side with k8s.io/apiextensions-apiserver.")
@@ -108,6 +111,7 @@ func run(ctx context.Context) error {
 	if *manyObjects > 0 {
 		s.manyObjects = *manyObjects
 	}
+	s.smallObjects = *million
 	if *turns > 0 {
 		s.turns = *turns
 	}
