@@ -16,21 +16,9 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"espalier.dev/espaliertest"
-	envtest "espalier.dev/espaliertest" // was "sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
 // The tests of this file are what the pages in docs show.
-
-// TestPageImport starts a server as envtest does.
-func TestPageImport(t *testing.T) {
-	env := &envtest.Environment{CRDDirectoryPaths: []string{"testdata/crds"}, ErrorIfCRDPathMissing: true}
-	if _, err := env.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := env.Stop(); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestPageConflict shows a client that repeats updates that conflict.
 func TestPageConflict(t *testing.T) {
