@@ -169,3 +169,9 @@ e2e: ## run Kubernetes' conformance specs with its controllers, scheduler and si
 cluster-faults: ## inject faults into a cluster (wrong clocks, a scheduler that is killed, nodes that vanish, 10,000 pods that are deleted at once), and print what happens; REAL=1 runs kube-apiserver and etcd, FOCUS=REGEXP and SKIP=REGEXP select faults, ESPALIER_CLUSTER_COMPONENTS, E2E_BIN and E2E_ARTIFACTS as for e2e
 	cd test/e2e && go run . -faults -focus '$(FOCUS)' -skip '$(SKIP)' $(if $(REAL),-real) \
 	  $(if $(E2E_BIN),-bin '$(abspath $(E2E_BIN))') $(if $(E2E_ARTIFACTS),-artifacts '$(abspath $(E2E_ARTIFACTS))')
+
+.PHONY: answers
+answers: ## record the answers of the real kube-apiserver, which is built first unless REAL names a directory that has it and etcd, and write the list of those that differ
+	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && real='$(and $(REAL),$(abspath $(REAL)))' && \
+	  if [ -z "$$real" ]; then real=$$(scripts/envtest-real.sh "$$bin" | tail -1); fi && \
+	  cd test/oracle && ANSWERS_REAL="$$real" go test -count=1 -timeout=60m -v -run '^TestAnswers$$' ./answers -update
