@@ -66,8 +66,10 @@ type CheckedObject struct {
 	// Update is set if the object replaces an old one.
 	Update bool `json:"update,omitempty"`
 	// BuiltIn is set for Kubernetes' own kinds.
-	BuiltIn bool   `json:"builtIn,omitempty"`
-	Range   *Range `json:"range,omitempty"`
+	BuiltIn bool `json:"builtIn,omitempty"`
+	// Unevaluated is set if the CRD has rules, but the engine evaluates none.
+	Unevaluated bool   `json:"unevaluated,omitempty"`
+	Range       *Range `json:"range,omitempty"`
 	Outcome
 	// Other is the result in the other semantics if it differs.
 	Other *Outcome `json:"other,omitempty"`
@@ -143,6 +145,7 @@ func (e *Engine) check(ctx context.Context, r CheckRequest) (*CheckAnswer, error
 		var uses *definition
 		o.Outcome, uses = c.in(set, r.Semantics)
 		o.BuiltIn = uses == nil && o.Verdict != Unknown
+		o.Unevaluated = e.options.Rules == nil && uses.hasRules(it.GroupVersionKind().Version)
 		if r.Both && uses != nil {
 			others, err := e.set(r.CRDs, r.Semantics.other())
 			if err != nil {
@@ -158,6 +161,26 @@ func (e *Engine) check(ctx context.Context, r CheckRequest) (*CheckAnswer, error
 		answer.Objects = append(answer.Objects, o)
 	}
 	return answer, nil
+}
+
+// hasRules reports whether the schema of a version has rules. The definition may be nil.
+func (d *definition) hasRules(version string) bool {
+	if d == nil {
+		return false
+	}
+	base, err := d.base()
+	if err != nil {
+		return false // it is not accepted
+	}
+	found := false
+	if v := base.Version(version); v != nil {
+		s, _ := v.Schema() // a schema that cannot be read is a finding
+		schema.WalkSubschemas(s, func(_ schema.SchemaPath, s *api.JSONSchemaProps) bool {
+			found = found || len(s.XValidations) > 0
+			return !found
+		})
+	}
+	return found
 }
 
 // like returns the object with the same group, kind, namespace and name, or nil.

@@ -188,6 +188,20 @@ func TestUpdate(t *testing.T) {
 			t.Errorf("%v %q", o.Verdict, found)
 		}
 	})
+	t.Run("without rules", func(t *testing.T) {
+		r := protocol.CheckRequest{CRDs: transitions, Objects: thing("{size: 4}"), Old: thing("{size: 5}")}
+		o := ask[protocol.CheckAnswer](t, protocol.New(protocol.Options{}), "check", r).Objects[0]
+		if o.Verdict != protocol.Accepted || !o.Unevaluated {
+			t.Errorf("%v, unevaluated: %v", o.Verdict, o.Unevaluated)
+		}
+		r.CRDs = strings.ReplaceAll(transitions, "x-kubernetes-validations", "x-no-validations")
+		if o := ask[protocol.CheckAnswer](t, protocol.New(protocol.Options{}), "check", r).Objects[0]; o.Unevaluated {
+			t.Error("a CRD without rules has rules that are not evaluated")
+		}
+		if o, _ := rules("", thing("{size: 4}")); o.Unevaluated {
+			t.Error("the complete engine evaluates no rules")
+		}
+	})
 	t.Run("another object", func(t *testing.T) {
 		if o, found := rules(strings.Replace(thing("{size: 5}"), "name: a", "name: b", 1), thing("{size: 4}")); o.Update ||
 			!slices.ContainsFunc(found, func(s string) bool { return strings.HasPrefix(s, "no-old-object") }) {

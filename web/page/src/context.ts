@@ -20,6 +20,8 @@ export interface Context {
 // View is a part of the page. It shows the state when it is refreshed.
 export interface View {
   element: HTMLElement;
+  // partial is set while the view shows an answer without rules.
+  partial?: boolean;
   refresh(): void;
   // leave is called when another view is shown.
   leave?(): void;

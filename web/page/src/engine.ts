@@ -15,6 +15,8 @@ export class EngineError extends Error {
 
 export interface Engine {
   ask<N extends Name>(name: N, request: object, signal?: AbortSignal): Promise<Answers[N]>;
+  // retry loads the engine again if it could not be loaded.
+  retry?(): void;
 }
 
 const canceled = () => new EngineError("canceled", "the request was canceled");
@@ -56,6 +58,11 @@ export class NativeEngine implements Engine {
 const requestTime = 30000;
 const abandonedTime = 700;
 
+// firstPause is how long an engine that could not be loaded is not loaded again, in milliseconds. It
+// doubles up to lastPause.
+const firstPause = 1000;
+const lastPause = 60000;
+
 interface Pending {
   name: Name;
   message: string;
@@ -73,6 +80,8 @@ export class WorkerEngine implements Engine {
   private patience: number | undefined;
   private isReady = false;
   private isBroken = false;
+  private failures = 0;
+  private notBefore = 0;
   private module: WebAssembly.Module | undefined;
 
   constructor(
@@ -87,17 +96,22 @@ export class WorkerEngine implements Engine {
     return this.isReady;
   }
 
+  // problem is why the engine could not be loaded, or empty.
+  problem = "";
+
   private start(): void {
     this.isReady = false;
-    this.worker = new Worker("worker.js", { name: this.file });
-    this.worker.postMessage({ module: this.module });
-    this.worker.onmessage = (e: MessageEvent<{ ready?: boolean; module?: WebAssembly.Module; problem?: string; ended?: string; response?: string }>) => {
+    this.problem = "";
+    const worker = (this.worker = new Worker("worker.js", { name: this.file }));
+    worker.postMessage({ module: this.module });
+    worker.onmessage = (e: MessageEvent<{ ready?: boolean; module?: WebAssembly.Module; problem?: string; ended?: string; response?: string }>) => {
+      if (worker !== this.worker) return;
       if (e.data.module) {
         this.module = e.data.module;
         return;
       }
       if (e.data.problem !== undefined) return this.broken(e.data.problem);
-      if (e.data.ended !== undefined) return this.restart(new EngineError("failed", e.data.ended));
+      if (e.data.ended !== undefined) return this.ended(e.data.ended);
       if (e.data.ready) {
         this.isReady = true;
         this.loaded();
@@ -105,6 +119,7 @@ export class WorkerEngine implements Engine {
       }
       const done = this.current;
       this.current = undefined;
+      this.failures = 0;
       window.clearTimeout(this.patience);
       if (done && e.data.response !== undefined) {
         try {
@@ -115,19 +130,38 @@ export class WorkerEngine implements Engine {
       }
       this.next();
     };
-    this.worker.onerror = () => {
-      if (this.isReady) this.restart(new EngineError("failed", "the engine has ended"));
+    worker.onerror = () => {
+      if (worker !== this.worker) return;
+      if (this.isReady) this.ended("the engine has ended");
       else this.broken("the engine cannot be loaded");
     };
   }
 
-  // broken fails all requests. The next one tries to load the engine again.
+  // ended continues with a new worker after a request has ended one. A worker that ends without a request
+  // would do so again and again.
+  private ended(problem: string): void {
+    if (this.current) this.restart(new EngineError("failed", problem));
+    else this.broken(problem);
+  }
+
+  // broken fails all requests. A later one tries to load the engine again.
   private broken(problem: string): void {
-    this.loaded(problem);
     this.worker?.terminate();
+    this.isReady = false;
     this.isBroken = true;
-    for (const p of [this.current, ...this.queue.splice(0)]) p?.fail(new EngineError("failed", problem));
+    this.problem = problem;
+    this.notBefore = Date.now() + Math.min(firstPause * 2 ** this.failures++, lastPause);
+    const failed = [this.current, ...this.queue.splice(0)];
     this.current = undefined;
+    for (const p of failed) p?.fail(new EngineError("failed", problem));
+    this.loaded(problem);
+  }
+
+  // retry loads the engine again if it could not be loaded: at once, or after a pause.
+  retry(atOnce = false): void {
+    if (!this.isBroken || (!atOnce && Date.now() < this.notBefore)) return;
+    this.isBroken = false;
+    this.start();
   }
 
   // restart ends the worker with its request, and continues with a new one.
@@ -155,9 +189,10 @@ export class WorkerEngine implements Engine {
   }
 
   private next(): void {
+    this.retry();
     if (this.isBroken) {
-      this.isBroken = false;
-      this.start();
+      for (const p of this.queue.splice(0)) p.fail(new EngineError("failed", this.problem));
+      return;
     }
     while (!this.current) {
       const p = this.queue.shift();
@@ -217,14 +252,19 @@ export class StagedEngine implements Engine {
   async ask<N extends Name>(name: N, request: object, signal?: AbortSignal): Promise<Answers[N]> {
     if (name === "check" && this.isSmall && !this.whole?.ready) {
       try {
+        this.whole?.retry();
         const answer = await this.small.ask(name, request, signal);
-        return { ...answer, partial: true };
+        if (!this.whole?.ready) return { ...answer, partial: true, problem: this.whole?.problem ?? "" };
       } catch (e) {
         // Only the complete engine knows the kind, or the small one cannot be loaded.
         if (signal?.aborted || (e instanceof EngineError && e.code !== "incomplete" && this.isSmall)) throw e;
       }
     }
     return this.complete().ask(name, request, signal);
+  }
+
+  retry(): void {
+    this.whole?.retry(true);
   }
 }
 

@@ -24,6 +24,8 @@ const hasCluster = meta("cluster") === "yes";
 const state: State = { view: "playground", semantics: meta("semantics") === "kubernetes" ? "kubernetes" : "kep", update: false, crds: "", object: "", old: "", before: "" };
 
 let edited = false;
+// current is the view that is shown. It is empty before the first one.
+let current = "";
 let timer: number | undefined;
 const message = byId("message");
 
@@ -39,11 +41,14 @@ if (native) {
 } else {
   const loading = byId("loading");
   loading.hidden = false;
+  let first = true;
   engine = new StagedEngine((stage, problem) => {
     loading.hidden = stage !== "small" || problem !== undefined;
     loading.textContent = "Loading CEL rules and Kubernetes' own kinds…";
     if (problem !== undefined) say(problem);
-    if (stage === "complete") show(state.view);
+    // A request that has ended the engine is not repeated: it would end the next one.
+    if ((stage === "complete" && first) || ((stage === "complete" || problem !== undefined) && shown[current]?.partial)) show(current);
+    if (stage === "complete") first = false;
   });
 }
 
@@ -72,8 +77,8 @@ if (hasCluster) {
 const names = Object.keys(shown);
 
 function show(view: string): void {
-  if (view !== state.view) shown[state.view]?.leave?.();
-  state.view = view;
+  if (view !== current) shown[current]?.leave?.();
+  current = state.view = view;
   document.body.classList.toggle("in-cluster", view === "cluster");
   for (const name of names) {
     const panel = byId("view-" + name);

@@ -16,6 +16,7 @@ export class Playground implements View {
   private readonly update: HTMLInputElement;
   private readonly result = h("div", { class: "result", "aria-live": "polite" });
   private readonly latest = new Latest();
+  partial = false;
   // kept is the last result of a text that can be read.
   private kept: HTMLElement[] = [];
 
@@ -81,11 +82,13 @@ export class Playground implements View {
   }
 
   private fail(message: string): void {
+    this.partial = false;
     this.result.classList.remove("stale");
     replace(this.result, h("p", { class: "banner rejected", role: "alert" }, message));
   }
 
   private show(a: CheckAnswer, objects: string): void {
+    this.partial = a.partial ?? false;
     this.result.classList.remove("stale");
     this.crds.show(a.crds);
     this.old.show(a.old);
@@ -96,7 +99,7 @@ export class Playground implements View {
     parts.push(this.texts("The CRDs cannot be read", a.crds, { object: (r) => this.crds.reveal(r) }));
     parts.push(this.texts("The object cannot be read", a.text, { object: (r) => this.object.reveal(r) }));
     parts.push(this.texts("The object before the update cannot be read", a.old, { object: (r) => this.old.reveal(r) }));
-    if (a.partial) parts.push(h("p", { class: "note" }, "CEL rules are not evaluated yet: they are being loaded."));
+    if (a.partial) parts.push(this.withoutRules(a.problem ?? ""));
     const cards = a.objects.map((o) => this.one(o, objects, a.objects.length > 1));
     parts.push(...cards);
     if (broken && this.kept.length > 0) parts.push(h("div", { class: "last" }, h("p", { class: "note" }, "The result before:"), ...this.kept));
@@ -104,6 +107,17 @@ export class Playground implements View {
     if (a.more) parts.push(h("p", { class: "note" }, "There are more objects than are shown."));
     if (a.objects.length === 0 && a.text.length === 0) parts.push(h("p", { class: "note" }, "Enter an object to see what an API server would store."));
     replace(this.result, ...parts);
+  }
+
+  // withoutRules tells why no rules were evaluated.
+  private withoutRules(problem: string): HTMLElement {
+    if (problem === "") return h("p", { class: "note" }, "CEL rules are not evaluated yet: they are being loaded.");
+    const again = () => {
+      this.c.engine.retry?.();
+      this.ask(0);
+    };
+    const why = problem.replace("the engine cannot be loaded: ", "");
+    return h("p", { class: "note", role: "alert" }, `CEL rules could not be loaded: ${why}. `, h("button", { type: "button", class: "link", onclick: again }, "Try again"));
   }
 
   private texts(title: string, findings: Finding[], actions: Actions): Child {
@@ -136,6 +150,8 @@ export class Playground implements View {
       unknown: "No CRD for this object",
     }[outcome.verdict];
     const found = counts(outcome.findings);
+    // A rule may reject what the schema accepts.
+    if (o.unevaluated && outcome.verdict === "accepted") return h("p", { class: "banner unknown" }, h("strong", {}, "The schema accepts this object, but CEL rules are not evaluated"), found !== "" && h("span", {}, found));
     return h("p", { class: "banner " + outcome.verdict }, h("strong", {}, text), found !== "" && h("span", {}, found));
   }
 

@@ -54,6 +54,8 @@ export interface CheckedObject extends Outcome {
   namespace?: string;
   name?: string;
   update?: boolean;
+  // unevaluated is set if the CRD has rules that were not evaluated.
+  unevaluated?: boolean;
   builtIn?: boolean;
   range?: Range;
   other?: Outcome;
@@ -67,6 +69,8 @@ export interface CheckAnswer {
   more?: boolean;
   // partial is set by the page if rules were not evaluated.
   partial?: boolean;
+  // problem is why the rules could not be loaded. It is empty while they are being loaded.
+  problem?: string;
 }
 
 export interface Version {

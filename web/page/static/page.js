@@ -108,6 +108,8 @@
   };
   var requestTime = 3e4;
   var abandonedTime = 700;
+  var firstPause = 1e3;
+  var lastPause = 6e4;
   var WorkerEngine = class {
     constructor(file, loaded) {
       this.file = file;
@@ -122,22 +124,28 @@
     patience;
     isReady = false;
     isBroken = false;
+    failures = 0;
+    notBefore = 0;
     module;
     // ready reports whether requests are answered at once.
     get ready() {
       return this.isReady;
     }
+    // problem is why the engine could not be loaded, or empty.
+    problem = "";
     start() {
       this.isReady = false;
-      this.worker = new Worker("worker.js", { name: this.file });
-      this.worker.postMessage({ module: this.module });
-      this.worker.onmessage = (e) => {
+      this.problem = "";
+      const worker = this.worker = new Worker("worker.js", { name: this.file });
+      worker.postMessage({ module: this.module });
+      worker.onmessage = (e) => {
+        if (worker !== this.worker) return;
         if (e.data.module) {
           this.module = e.data.module;
           return;
         }
         if (e.data.problem !== void 0) return this.broken(e.data.problem);
-        if (e.data.ended !== void 0) return this.restart(new EngineError("failed", e.data.ended));
+        if (e.data.ended !== void 0) return this.ended(e.data.ended);
         if (e.data.ready) {
           this.isReady = true;
           this.loaded();
@@ -145,6 +153,7 @@
         }
         const done = this.current;
         this.current = void 0;
+        this.failures = 0;
         window.clearTimeout(this.patience);
         if (done && e.data.response !== void 0) {
           try {
@@ -155,18 +164,35 @@
         }
         this.next();
       };
-      this.worker.onerror = () => {
-        if (this.isReady) this.restart(new EngineError("failed", "the engine has ended"));
+      worker.onerror = () => {
+        if (worker !== this.worker) return;
+        if (this.isReady) this.ended("the engine has ended");
         else this.broken("the engine cannot be loaded");
       };
     }
-    // broken fails all requests. The next one tries to load the engine again.
+    // ended continues with a new worker after a request has ended one. A worker that ends without a request
+    // would do so again and again.
+    ended(problem) {
+      if (this.current) this.restart(new EngineError("failed", problem));
+      else this.broken(problem);
+    }
+    // broken fails all requests. A later one tries to load the engine again.
     broken(problem) {
-      this.loaded(problem);
       this.worker?.terminate();
+      this.isReady = false;
       this.isBroken = true;
-      for (const p of [this.current, ...this.queue.splice(0)]) p?.fail(new EngineError("failed", problem));
+      this.problem = problem;
+      this.notBefore = Date.now() + Math.min(firstPause * 2 ** this.failures++, lastPause);
+      const failed = [this.current, ...this.queue.splice(0)];
       this.current = void 0;
+      for (const p of failed) p?.fail(new EngineError("failed", problem));
+      this.loaded(problem);
+    }
+    // retry loads the engine again if it could not be loaded: at once, or after a pause.
+    retry(atOnce = false) {
+      if (!this.isBroken || !atOnce && Date.now() < this.notBefore) return;
+      this.isBroken = false;
+      this.start();
     }
     // restart ends the worker with its request, and continues with a new one.
     restart(e) {
@@ -191,9 +217,10 @@
       );
     }
     next() {
+      this.retry();
       if (this.isBroken) {
-        this.isBroken = false;
-        this.start();
+        for (const p of this.queue.splice(0)) p.fail(new EngineError("failed", this.problem));
+        return;
       }
       while (!this.current) {
         const p = this.queue.shift();
@@ -243,13 +270,17 @@
     async ask(name, request, signal) {
       if (name === "check" && this.isSmall && !this.whole?.ready) {
         try {
+          this.whole?.retry();
           const answer = await this.small.ask(name, request, signal);
-          return { ...answer, partial: true };
+          if (!this.whole?.ready) return { ...answer, partial: true, problem: this.whole?.problem ?? "" };
         } catch (e) {
           if (signal?.aborted || e instanceof EngineError && e.code !== "incomplete" && this.isSmall) throw e;
         }
       }
       return this.complete().ask(name, request, signal);
+    }
+    retry() {
+      this.whole?.retry(true);
     }
   };
   var Latest = class {
@@ -2108,6 +2139,7 @@ spec:
     update;
     result = h("div", { class: "result", "aria-live": "polite" });
     latest = new Latest();
+    partial = false;
     // kept is the last result of a text that can be read.
     kept = [];
     refresh() {
@@ -2142,10 +2174,12 @@ spec:
       );
     }
     fail(message2) {
+      this.partial = false;
       this.result.classList.remove("stale");
       replace(this.result, h("p", { class: "banner rejected", role: "alert" }, message2));
     }
     show(a, objects) {
+      this.partial = a.partial ?? false;
       this.result.classList.remove("stale");
       this.crds.show(a.crds);
       this.old.show(a.old);
@@ -2155,7 +2189,7 @@ spec:
       parts.push(this.texts("The CRDs cannot be read", a.crds, { object: (r) => this.crds.reveal(r) }));
       parts.push(this.texts("The object cannot be read", a.text, { object: (r) => this.object.reveal(r) }));
       parts.push(this.texts("The object before the update cannot be read", a.old, { object: (r) => this.old.reveal(r) }));
-      if (a.partial) parts.push(h("p", { class: "note" }, "CEL rules are not evaluated yet: they are being loaded."));
+      if (a.partial) parts.push(this.withoutRules(a.problem ?? ""));
       const cards = a.objects.map((o) => this.one(o, objects, a.objects.length > 1));
       parts.push(...cards);
       if (broken && this.kept.length > 0) parts.push(h("div", { class: "last" }, h("p", { class: "note" }, "The result before:"), ...this.kept));
@@ -2163,6 +2197,16 @@ spec:
       if (a.more) parts.push(h("p", { class: "note" }, "There are more objects than are shown."));
       if (a.objects.length === 0 && a.text.length === 0) parts.push(h("p", { class: "note" }, "Enter an object to see what an API server would store."));
       replace(this.result, ...parts);
+    }
+    // withoutRules tells why no rules were evaluated.
+    withoutRules(problem) {
+      if (problem === "") return h("p", { class: "note" }, "CEL rules are not evaluated yet: they are being loaded.");
+      const again = () => {
+        this.c.engine.retry?.();
+        this.ask(0);
+      };
+      const why = problem.replace("the engine cannot be loaded: ", "");
+      return h("p", { class: "note", role: "alert" }, `CEL rules could not be loaded: ${why}. `, h("button", { type: "button", class: "link", onclick: again }, "Try again"));
     }
     texts(title, findings, actions) {
       if (findings.length === 0) return void 0;
@@ -2190,6 +2234,7 @@ spec:
         unknown: "No CRD for this object"
       }[outcome.verdict];
       const found = counts(outcome.findings);
+      if (o.unevaluated && outcome.verdict === "accepted") return h("p", { class: "banner unknown" }, h("strong", {}, "The schema accepts this object, but CEL rules are not evaluated"), found !== "" && h("span", {}, found));
       return h("p", { class: "banner " + outcome.verdict }, h("strong", {}, text), found !== "" && h("span", {}, found));
     }
     stored(o, title, banner) {
@@ -2285,6 +2330,7 @@ spec:
   var hasCluster = meta("cluster") === "yes";
   var state = { view: "playground", semantics: meta("semantics") === "kubernetes" ? "kubernetes" : "kep", update: false, crds: "", object: "", old: "", before: "" };
   var edited = false;
+  var current = "";
   var timer;
   var message = byId("message");
   function say(text) {
@@ -2298,11 +2344,13 @@ spec:
   } else {
     const loading = byId("loading");
     loading.hidden = false;
+    let first = true;
     engine = new StagedEngine((stage, problem) => {
       loading.hidden = stage !== "small" || problem !== void 0;
       loading.textContent = "Loading CEL rules and Kubernetes' own kinds…";
       if (problem !== void 0) say(problem);
-      if (stage === "complete") show(state.view);
+      if (stage === "complete" && first || (stage === "complete" || problem !== void 0) && shown[current]?.partial) show(current);
+      if (stage === "complete") first = false;
     });
   }
   var context = {
@@ -2328,8 +2376,8 @@ spec:
   }
   var names = Object.keys(shown);
   function show(view) {
-    if (view !== state.view) shown[state.view]?.leave?.();
-    state.view = view;
+    if (view !== current) shown[current]?.leave?.();
+    current = state.view = view;
     document.body.classList.toggle("in-cluster", view === "cluster");
     for (const name of names) {
       const panel = byId("view-" + name);
