@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -24,6 +27,8 @@ type site struct {
 	// files are copied as they are.
 	files map[string][]byte
 	nav   []navSection
+	// tracked has the files that Git tracks, and their directories. It is nil without a Git repository.
+	tracked map[string]bool
 }
 
 // A page is a page of the site: a Markdown file, the source of another file, or a list of files.
@@ -48,7 +53,11 @@ type navLink struct {
 
 // read reads docs and everything that its pages link to.
 func read(root string) (*site, error) {
-	s := &site{root: root, byName: map[string]*page{}, files: map[string][]byte{}}
+	tracked, err := trackedFiles(root)
+	if err != nil {
+		return nil, err
+	}
+	s := &site{root: root, byName: map[string]*page{}, files: map[string][]byte{}, tracked: tracked}
 	index, err := s.add("docs/README.md")
 	if err != nil {
 		return nil, err
@@ -142,6 +151,41 @@ func listed(name string) bool {
 	return top == "examples" || top == "deploy"
 }
 
+// trackedFiles returns the files that Git tracks, and their directories. It returns nil if the root is not that
+// of a Git repository, such as in a source archive, or if Git is not installed.
+func trackedFiles(root string) (map[string]bool, error) {
+	if _, err := os.Stat(filepath.Join(root, ".git")); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	out, err := exec.Command("git", "-C", root, "ls-files", "-z").Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			err = errors.New(strings.TrimSpace(string(exit.Stderr)))
+		}
+		return nil, fmt.Errorf("git ls-files in %s: %w", root, err)
+	}
+	tracked := map[string]bool{}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		for ; name != "." && !tracked[name]; name = path.Dir(name) {
+			tracked[name] = true
+		}
+	}
+	return tracked, nil
+}
+
+// published reports whether a file in a listed directory belongs to the repository. Files that somebody made
+// there, such as the data of a server, do not.
+func (s *site) published(name string) bool {
+	if s.tracked != nil {
+		return s.tracked[name]
+	}
+	base := path.Base(name)
+	return base != "espalier-data" && !strings.HasPrefix(base, ".")
+}
+
 // list fills a page with the list of a directory.
 func (s *site) list(p *page, dir string) error {
 	entries, err := os.ReadDir(dir)
@@ -151,6 +195,9 @@ func (s *site) list(p *page, dir string) error {
 	var b strings.Builder
 	for _, e := range entries {
 		name := path.Join(p.name, e.Name())
+		if !s.published(name) {
+			continue
+		}
 		if !listed(name) || e.Name() == "go.sum" {
 			fmt.Fprintf(&b, "- %s\n", pages.Code(e.Name()))
 			continue

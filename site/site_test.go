@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -88,6 +89,52 @@ func TestRewrite(t *testing.T) {
 	if _, err := read(root); err == nil {
 		t.Error("a dead link is no error")
 	}
+}
+
+// TestUntracked reads a directory in which a server has run: its data is not part of the site.
+func TestUntracked(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"docs/README.md":                   "# Index\n[example](../examples/a)\n",
+		"examples/a/crd.yaml":              "a: 1\n",
+		"examples/a/more/b.yaml":           "b: 1\n",
+		"examples/a/espalier-data/etcd/db": "\xff\xfe",
+		"examples/a/.hidden":               "h: 1\n",
+	} {
+		if err := writeFile(filepath.Join(root, name), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(want string) {
+		t.Helper()
+		s, err := read(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.byName["examples/a"].body; got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	}
+	all := "- [`crd.yaml`](/source/examples/a/crd.yaml.html)\n- [`more`](/source/examples/a/more.html)\n"
+	check(all)
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	git := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("git", append([]string{"-C", root}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "-q")
+	git("add", "docs", "examples/a/crd.yaml", "examples/a/more")
+	if err := writeFile(filepath.Join(root, "examples/a/kubeconfig"), []byte("secret")); err != nil {
+		t.Fatal(err)
+	}
+	check(all)
+	// A file that is tracked is part of the site, whatever its name is.
+	git("add", "examples/a/.hidden")
+	check("- [`.hidden`](/source/examples/a/.hidden.html)\n" + all)
 }
 
 // TestCheck finds dead links, links that depend on the host, and requests to other hosts.
