@@ -50,11 +50,12 @@ type Field struct {
 	// none.
 	UnknownFields *UnknownFields `json:"unknownFields,omitempty"`
 
-	// Fields are the fields of an object, Items describes the items of an array, Values the
-	// values of a map.
+	// Fields are the fields of an object.
 	Fields []*Field `json:"fields,omitempty"`
-	Items  *Field   `json:"items,omitempty"`
-	Values *Field   `json:"values,omitempty"`
+	// Items describes the items of an array.
+	Items *Field `json:"items,omitempty"`
+	// Values describes the values of a map.
+	Values *Field `json:"values,omitempty"`
 
 	ExternalDocs *api.ExternalDocumentation `json:"externalDocs,omitempty"`
 }

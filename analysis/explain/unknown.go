@@ -10,10 +10,10 @@ type UnknownFields struct {
 	Because string `json:"because"`
 	// Everything reports whether the schema specifies no fields, so that all are unknown.
 	Everything bool `json:"everything,omitempty"`
-	// Semantics is the schema semantics that this describes. Other describes the other
-	// semantics if it differs.
-	Semantics string         `json:"semantics"`
-	Other     *UnknownFields `json:"other,omitempty"`
+	// Semantics is the schema semantics that this describes.
+	Semantics string `json:"semantics"`
+	// Other describes the other semantics if it differs.
+	Other *UnknownFields `json:"other,omitempty"`
 }
 
 // fate describes what happens to unknown fields at a place under one semantics, and why.

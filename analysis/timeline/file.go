@@ -23,7 +23,7 @@ const maxLine = 64 << 20
 
 // Header is the first line of a file.
 type Header struct {
-	// Format is the version of the format, which [Writer] sets.
+	// Format is the version of the format.
 	Format string `json:"timeline"`
 	// Test is the name of the test whose server has recorded the changes.
 	Test string `json:"test,omitempty"`

@@ -42,15 +42,16 @@ type Change struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 	Origin    Origin `json:"origin"`
-	// Before is the stored object before the change, or nil if it was created. After is the one after
-	// it, or nil if it was deleted. Both have their resourceVersion, and are in the version that is
-	// stored. A large file may leave out Before of deletions.
+	// Before is the stored object before the change, or nil if it was created. It has its
+	// resourceVersion, and is in the version that is stored. A large file may leave it out for deletions.
 	Before *unstructured.Unstructured `json:"before,omitempty"`
-	After  *unstructured.Unstructured `json:"after,omitempty"`
-	// Encrypted is set if one of them is encrypted in the storage. Files and text then only have the
+	// After is the stored object after the change, or nil if it was deleted. It has its
+	// resourceVersion, and is in the version that is stored.
+	After *unstructured.Unstructured `json:"after,omitempty"`
+	// Encrypted is set if the object before or after the change is encrypted in the storage. Files and text then only have the
 	// metadata: see [Masker].
 	Encrypted bool `json:"encrypted,omitempty"`
-	// Unreadable is the reason why Before or After is missing, although the object existed.
+	// Unreadable is the reason why the object before or after the change is missing, although the object existed.
 	Unreadable string `json:"unreadable,omitempty"`
 }
 

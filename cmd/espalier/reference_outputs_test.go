@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +85,9 @@ func TestReferenceOutputs(t *testing.T) {
 			t.Fatal(err)
 		}
 		schemas[f.name] = schema
+		for _, problem := range schema.texts() {
+			t.Errorf("%s: %s", file, problem)
+		}
 		fmt.Fprintf(&fields, "\n### %s\n%s: [schemas/%s](schemas/%s).\n\n%s", f.name, f.title, file, file,
 			pages.Table([]string{"field", "value", "meaning"}, schema.rows("", schema, map[string]string{})))
 	}
@@ -175,6 +179,31 @@ func definitionOf(s *jsonSchema) string {
 	}
 	return s.Ref
 }
+
+// texts returns what is wrong with the descriptions, which are comments of Go types: they are about JSON, and
+// only begin with the names of fields.
+func (s *jsonSchema) texts() (problems []string) {
+	for _, in := range append(slices.Collect(maps.Values(s.Definitions)), s) {
+		for name, field := range in.Properties {
+			text := field.Description
+			if regexp.MustCompile(`\scrds\b`).MatchString(text) {
+				problems = append(problems, name+": CRDs are crds: "+text)
+			}
+			if goText.MatchString(text) {
+				problems = append(problems, name+": a link or a value of Go: "+text)
+			}
+			for other := range in.Properties {
+				if regexp.MustCompile(`[\pL,] ` + strings.ToUpper(other[:1]) + other[1:] + `\b`).MatchString(text) {
+					problems = append(problems, fmt.Sprintf("%s: %s has the name that it has in Go: give it a comment of its own: %s", name, other, text))
+				}
+			}
+		}
+	}
+	return problems
+}
+
+// goText matches links of Go doc comments, and nil. A list of a type, such as []Object, is no link.
+var goText = regexp.MustCompile(`(^|[\s(])\\?\[[^\]\s]+\]|\bnil\b`)
 
 // closed makes unknown fields errors, apart from those of one definition: the schemas allow them, but
 // what this release prints must be described.

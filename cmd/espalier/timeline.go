@@ -321,14 +321,15 @@ type timelineState struct {
 	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// From and To are the first and the last revision that have changed it, and Changes is their
-	// number.
-	From    int64                      `json:"from"`
-	To      int64                      `json:"to"`
-	Changes int                        `json:"changes"`
-	Before  *unstructured.Unstructured `json:"before,omitempty"`
-	After   *unstructured.Unstructured `json:"after,omitempty"`
-	// Unreadable is the reason why Before or After is missing, although the object existed.
+	// From and To are the first and the last revision that have changed the object.
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+	// Changes is the number of changes of the object.
+	Changes int `json:"changes"`
+	// Before and After are the object before the first change and after the last one.
+	Before *unstructured.Unstructured `json:"before,omitempty"`
+	After  *unstructured.Unstructured `json:"after,omitempty"`
+	// Unreadable is the reason why the object before or after the changes is missing, although the object existed.
 	Unreadable string `json:"unreadable,omitempty"`
 	heading    string
 	// noBefore is the reason why Before is missing.

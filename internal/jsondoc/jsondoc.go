@@ -211,38 +211,70 @@ func readComments(dir string, comments map[string]string) error {
 	return nil
 }
 
-// fieldComments adds the comments of the fields of a struct. A comment may be about further fields, and then
-// names them. Fields have the names that they have in JSON.
+// fieldComments adds the comments of the fields of a struct. A comment may begin with the names of several
+// fields, and is then about all of them. There they have the names that they have in JSON. In the rest, a word
+// such as CRDs is one of the language, although a field may have this name.
 func fieldComments(name string, structure *ast.StructType, comments map[string]string) {
 	names, last := map[string]string{}, ""
 	for _, f := range structure.Fields.List {
 		for _, n := range f.Names {
 			if f.Tag != nil {
-				names[n.Name], _, _ = strings.Cut(reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json"), ",")
+				names[n.Name], _, _ = strings.Cut(jsonTag(f), ",")
 			}
 		}
 	}
 	for _, f := range structure.Fields.List {
-		own := sentence(f.Doc.Text())
-		for _, n := range f.Names {
-			text := own
-			if about := regexp.MustCompile(`\b` + n.Name + `\b`); text == "" && about.MatchString(last) {
-				text = last
-			}
-			comments[name+"."+n.Name] = word.ReplaceAllStringFunc(text, func(w string) string {
-				if in := names[w]; in != "" && in != "-" {
-					return in
-				}
-				return w
-			})
+		if f.Doc != nil {
+			last = sentence(f.Doc.Text())
 		}
-		if own != "" {
-			last = own
+		for _, n := range f.Names {
+			about, rest := subject(last)
+			if f.Doc == nil && !slices.Contains(about, n.Name) {
+				comments[name+"."+n.Name] = ""
+				continue
+			}
+			var b strings.Builder
+			for _, w := range about {
+				if in := names[w]; in != "" && in != "-" {
+					w = in
+				}
+				b.WriteString(w)
+			}
+			// Fields that are left out are not null.
+			absent := "null"
+			if options := jsonTag(f); strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero") {
+				absent = "missing"
+			}
+			comments[name+"."+n.Name] = b.String() + none.ReplaceAllString(rest, absent)
 		}
 	}
 }
 
-var word = regexp.MustCompile(`[\pL\pN]+`)
+// jsonTag returns the tag of a field for encoding/json.
+func jsonTag(f *ast.Field) string {
+	if f.Tag == nil {
+		return ""
+	}
+	return reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json")
+}
 
-// sentence returns a comment as one line.
-func sentence(comment string) string { return strings.Join(strings.Fields(comment), " ") }
+var (
+	list = regexp.MustCompile(`^[\pL\pN]+((, and |, | and )[\pL\pN]+)*`)
+	word = regexp.MustCompile(`[\pL\pN]+|[^\pL\pN]+`)
+	none = regexp.MustCompile(`\bnil\b`)
+	see  = regexp.MustCompile(`[,:;]? see \[[^\]\s]+\]`)
+	link = regexp.MustCompile(`(^|[\s(])\[\*?([\pL_][\pL\pN_.]*)\]`)
+)
+
+// subject splits a text after the words that it is about, such as "A", "A and B" or "A, B and C", and returns
+// them with what is between them.
+func subject(text string) (words []string, rest string) {
+	begin := list.FindString(text)
+	return word.FindAllString(begin, -1), text[len(begin):]
+}
+
+// sentence returns a comment as one line, without links to Go declarations, which JSON does not have.
+func sentence(comment string) string {
+	text := strings.Join(strings.Fields(comment), " ")
+	return link.ReplaceAllString(see.ReplaceAllString(text, ""), "$1$2")
+}

@@ -32,6 +32,10 @@ type inner struct {
 	Size  int64 `json:"size"`
 	Width int   `json:"width,omitempty"`
 	Depth int   `json:"depth,omitempty"`
+	// CRDs are the names of CRDs by Size, or nil: see [reflect.Type]. [*node] has none.
+	CRDs []string `json:"crds"`
+	// Next is nil at the end, and []Width before.
+	Next *inner `json:"next,omitempty"`
 }
 
 type counts struct {
@@ -67,10 +71,10 @@ func TestSchema(t *testing.T) {
 			t.Errorf("%s: %s, expected %s", name, have, want)
 		}
 	}
-	if len(properties) != 10 {
+	if len(properties) != 12 {
 		t.Errorf("properties: %v", properties)
 	}
-	if want := []any{"size", "name", "raw", "Any", "counts"}; !reflect.DeepEqual(got["required"], want) {
+	if want := []any{"size", "crds", "name", "raw", "Any", "counts"}; !reflect.DeepEqual(got["required"], want) {
 		t.Errorf("required: %v", got["required"])
 	}
 	if _, err := g.Schema(reflect.TypeFor[chan int](), ""); err == nil {
@@ -90,7 +94,8 @@ func TestFieldComments(t *testing.T) {
 		}
 		return true
 	})
-	want := map[string]string{"inner.Size": "size and width are numbers.", "inner.Width": "size and width are numbers.", "inner.Depth": ""}
+	want := map[string]string{"inner.Size": "size and width are numbers.", "inner.Width": "size and width are numbers.", "inner.Depth": "",
+		"inner.CRDs": "crds are the names of CRDs by Size, or null. node has none.", "inner.Next": "next is missing at the end, and []Width before."}
 	if !maps.Equal(comments, want) {
 		t.Errorf("comments %v, expected %v", comments, want)
 	}

@@ -36,21 +36,23 @@ type Manifest struct {
 	Format int `json:"format"`
 	// Created is the time of the backup.
 	Created time.Time `json:"created"`
-	// Espalier is the version of the program that wrote the file, and Etcd the version of the
-	// etcd that the data is from.
+	// Espalier is the version of the program that wrote the file.
 	Espalier string `json:"espalier"`
-	Etcd     string `json:"etcd"`
-	// Prefix is the prefix of all resource keys, and Semantics the schema semantics of the
-	// server that uses it.
-	Prefix    string `json:"prefix"`
+	// Etcd is the version of the etcd that the data is from.
+	Etcd string `json:"etcd"`
+	// Prefix is the prefix of all resource keys.
+	Prefix string `json:"prefix"`
+	// Semantics is the schema semantics of the server that uses the prefix.
 	Semantics string `json:"semantics"`
 	// Revision is the revision of etcd.
 	Revision int64 `json:"revision"`
-	// Keys is the number of keys in etcd. CRDs and Objects are the numbers of CRDs and of
-	// other resources below the prefix, and Encrypted that of encrypted ones among them.
-	Keys      int `json:"keys"`
-	CRDs      int `json:"crds"`
-	Objects   int `json:"objects"`
+	// Keys is the number of keys in etcd.
+	Keys int `json:"keys"`
+	// CRDs is the number of CRDs below the prefix.
+	CRDs int `json:"crds"`
+	// Objects is the number of other objects below the prefix.
+	Objects int `json:"objects"`
+	// Encrypted is the number of encrypted CRDs and objects below the prefix.
 	Encrypted int `json:"encrypted"`
 	// leases is the number of leases. Keys disappear when theirs expires.
 	leases int

@@ -99,13 +99,15 @@ type record struct {
 	Rendered bool `json:"rendered,omitempty"`
 	// Section is the title of the part of the report that the finding is in.
 	Section string `json:"section,omitempty"`
-	// Rule is the name of the rule, and Severity is error, warning or info.
-	Rule     string            `json:"rule"`
+	// Rule is the name of the rule.
+	Rule string `json:"rule"`
+	// Severity is error, warning or info.
 	Severity analysis.Severity `json:"severity"`
 	// Object is the object that the finding is about.
 	Object *objectRecord `json:"object,omitempty"`
-	// Message is the problem in one line, and Details are further lines.
-	Message string   `json:"message"`
+	// Message is the problem in one line.
+	Message string `json:"message"`
+	// Details are further lines of the message.
 	Details []string `json:"details,omitempty"`
 	// Schema, Policy and Old are the locations of the schema, of the expression of an admission
 	// policy, and of the field before a change.
@@ -122,23 +124,27 @@ type record struct {
 type Affected struct {
 	// Definition is the name of their CRD.
 	Definition string `json:"crd"`
-	// Objects counts the objects, Values the places in them.
-	Objects  int64           `json:"objects"`
-	Values   int64           `json:"values"`
+	// Objects is the number of objects.
+	Objects int64 `json:"objects"`
+	// Values is the number of places in the objects.
+	Values int64 `json:"values"`
+	// Examples are some of the objects.
 	Examples []audit.Example `json:"examples,omitempty"`
 }
 
 // location is a location in JSON and YAML. Lines and columns count from 1, columns count
 // characters, and the end is exclusive. A line of zero stands for the whole file.
 type location struct {
-	// File is the file as the user named it. Line, Column, EndLine and EndColumn are the position in it.
-	File      string `json:"file"`
-	Line      int    `json:"line"`
-	Column    int    `json:"column"`
-	EndLine   int    `json:"endLine,omitempty"`
-	EndColumn int    `json:"endColumn,omitempty"`
-	// Path is the path of the field, such as spec.replicas, and Pointer the same as a JSON pointer.
-	Path    string `json:"path"`
+	// File is the file as the user named it.
+	File string `json:"file"`
+	// Line, Column, EndLine and EndColumn are the position in the file.
+	Line      int `json:"line"`
+	Column    int `json:"column"`
+	EndLine   int `json:"endLine,omitempty"`
+	EndColumn int `json:"endColumn,omitempty"`
+	// Path is the path of the field, such as spec.replicas.
+	Path string `json:"path"`
+	// Pointer is the path as a JSON pointer.
 	Pointer string `json:"pointer"`
 }
 
@@ -151,17 +157,21 @@ type objectRecord struct {
 }
 
 type fixRecord struct {
-	// Message describes the fix, and Edits are its changes, in this order.
-	Message string       `json:"message"`
-	Edits   []editRecord `json:"edits,omitempty"`
+	// Message describes the fix.
+	Message string `json:"message"`
+	// Edits are the changes of the fix, in this order.
+	Edits []editRecord `json:"edits,omitempty"`
 }
 
 type editRecord struct {
-	// Op is the operation. Pointer is where it applies, To the target of a move or copy, and Value the new value.
-	Op      string `json:"op"`
+	// Op is the operation.
+	Op string `json:"op"`
+	// Pointer is where the operation applies.
 	Pointer string `json:"pointer"`
-	To      string `json:"to,omitempty"`
-	Value   any    `json:"value,omitempty"`
+	// To is the target of a move or copy.
+	To string `json:"to,omitempty"`
+	// Value is the new value.
+	Value any `json:"value,omitempty"`
 }
 
 // objectName returns the name of the object for people. It is empty if there is none, and for
@@ -241,10 +251,10 @@ func newLocation(l *analysis.Location) *location {
 type Summary struct {
 	// Semantics is the schema semantics of the run.
 	Semantics string `json:"semantics"`
-	// Files and Objects count the input that was processed, and Skipped the objects that were
-	// not.
+	// Files and Objects count the input that was processed.
 	Files   int `json:"files"`
 	Objects int `json:"objects"`
+	// Skipped counts the objects that were not processed.
 	Skipped int `json:"skipped"`
 	// Others counts the documents that are not objects of the kind that the command reads, and
 	// that were skipped without being read.
@@ -258,7 +268,7 @@ type Summary struct {
 	Warnings int `json:"warnings"`
 	Infos    int `json:"infos"`
 	// Failures counts the inputs that could not be processed: files that cannot be read,
-	// documents that cannot be parsed. Errors includes them.
+	// documents that cannot be parsed. The errors include them.
 	Failures int `json:"failures"`
 	// Suppressed counts the findings that comments, the configuration or a baseline suppress. They
 	// are not included in the other counts.
@@ -287,14 +297,15 @@ type Summary struct {
 
 // Step is something to do, in JSON and YAML too.
 type Step struct {
-	// Phase and Action identify the step, Title describes it. Findings that need it have the title
-	// as their section.
+	// Phase and Action identify the step.
 	Phase  string `json:"phase"`
 	Action string `json:"action"`
-	Title  string `json:"title"`
-	// CRDs are the names of the CRDs that it is about, and Objects the number of objects.
-	CRDs    []string `json:"crds,omitempty"`
-	Objects int64    `json:"objects"`
+	// Title describes the step. Findings that need it have the title as their section.
+	Title string `json:"title"`
+	// CRDs are the names of the CRDs that the step is about.
+	CRDs []string `json:"crds,omitempty"`
+	// Objects is the number of objects that the step is about.
+	Objects int64 `json:"objects"`
 	// Commands are what to run.
 	Commands []string `json:"commands,omitempty"`
 }
