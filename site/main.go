@@ -1,6 +1,7 @@
 // Program site builds the documentation as a static site: the pages below docs and what they link to, with
-// Hugo and a theme of its own, and the web page with the engine as the playground. The site needs no server: it
-// also works from a directory of files, and makes no request to other hosts.
+// Hugo and a theme of its own, and the web page with the engine as the playground. The site makes no request to
+// other hosts. Pages and search also work from a directory of files. The playground needs a web server, because
+// browsers start no worker from a file.
 package main
 
 import (

@@ -21,7 +21,7 @@ type yamlLine struct {
 	Pointer string `json:"pointer,omitempty"`
 }
 
-// readableYAML returns an object as YAML, without managed fields, which nobody reads.
+// readableYAML returns an object as YAML. It leaves out the managed fields, which are long and of no use to users of the page.
 func readableYAML(object []byte) (string, error) {
 	value, err := jsonx.Parse(object)
 	if err != nil {
