@@ -1,12 +1,14 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -18,9 +20,14 @@ import (
 // Live is an API server whose objects are read page by page, as tables, and watched.
 type Live struct {
 	Finder
-	// watching has no timeout, which would end watches.
+	// watching has no timeout, which would end watches. patience is the time in which the server has to
+	// start a watch.
 	watching *served
+	patience time.Duration
 }
+
+// watchPatience is the patience of a Live whose requests have no timeout.
+const watchPatience = 30 * time.Second
 
 // NewLive returns a Live. It sends no request.
 func NewLive(config *rest.Config) (*Live, error) {
@@ -28,13 +35,14 @@ func NewLive(config *rest.Config) (*Live, error) {
 	if err != nil {
 		return nil, err
 	}
+	patience := cmp.Or(config.Timeout, watchPatience)
 	config = rest.CopyConfig(config)
 	config.Timeout = 0
 	watching, err := NewCluster(config)
 	if err != nil {
 		return nil, err
 	}
-	return &Live{listing, watching.(*served)}, nil
+	return &Live{listing, watching.(*served), patience}, nil
 }
 
 // Collection are the objects of a CRD in a version.
@@ -104,13 +112,17 @@ type Row struct {
 // tableType is the content type of tables.
 const tableType = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
-// Page returns some objects of a collection. token is the Continue of the page before, or empty.
+// Page returns some objects of a collection. token is the Continue of the page before, or empty. The
+// error is ErrExpired if the server has forgotten the state that the token is of.
 func (l *Live) Page(ctx context.Context, c Collection, limit int, token string) (*Table, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
 	list := &listing{client: l.Finder.(*served).client, path: c.path(), fields: c.fields(), accept: tableType}
 	body, err := list.get(ctx, limit, token)
+	if token != "" && isGone(err) {
+		return nil, fmt.Errorf("list %s: %w", c.path(), ErrExpired)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", c.path(), err)
 	}
@@ -146,7 +158,7 @@ func (c *Collection) table(body []byte) (*Table, error) {
 	return t, nil
 }
 
-// ErrExpired is returned by a watch that cannot be continued: the objects have to be listed again.
+// ErrExpired is returned if a watch or a list cannot be continued: the objects have to be listed again.
 var ErrExpired = errors.New("the server has forgotten the resource version")
 
 // Event is a change of an object.
@@ -156,23 +168,41 @@ type Event struct {
 	Table
 }
 
-// Watch calls changed with the changes of a collection from a resource version on. It returns nil when
-// the server ends the watch, which it does every few minutes.
-func (l *Live) Watch(ctx context.Context, c Collection, version string, changed func(Event) error) error {
+// isGone reports whether an API server has answered that it has forgotten a resource version.
+func isGone(err error) bool {
+	var status *apierrors.StatusError
+	return errors.As(err, &status) && status.ErrStatus.Code == http.StatusGone
+}
+
+// Watch calls changed with the changes of a collection from a resource version on. It calls started
+// before that, when the server has accepted the watch. It returns nil when the server ends the watch,
+// which it does every few minutes.
+func (l *Live) Watch(ctx context.Context, c Collection, version string, started func() error, changed func(Event) error) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	late := time.AfterFunc(l.patience, cancel)
 	w, err := l.watching.watch(ctx, c.path(), c.fields(), version, tableType)
-	if status := new(apierrors.StatusError); errors.As(err, &status) && status.ErrStatus.Code == http.StatusGone {
-		return ErrExpired
+	inTime := late.Stop()
+	if err == nil {
+		defer w.stop()
 	}
-	if err != nil {
+	switch {
+	case !inTime:
+		return fmt.Errorf("watch %s: no answer within %v", c.path(), l.patience)
+	case isGone(err):
+		return ErrExpired
+	case err != nil:
 		return fmt.Errorf("watch %s: %w", c.path(), err)
 	}
-	defer w.stop()
+	if err := started(); err != nil {
+		return err
+	}
 	for e := range w.events {
 		if e.Type == "ERROR" {
-			return ErrExpired
+			return c.failure(e.Object)
 		}
 		t, err := c.table(e.Object)
 		if err != nil {
@@ -183,4 +213,17 @@ func (l *Live) Watch(ctx context.Context, c Collection, version string, changed 
 		}
 	}
 	return w.err()
+}
+
+// failure returns the error of an event.
+func (c *Collection) failure(object []byte) error {
+	var status metav1.Status
+	if err := json.Unmarshal(object, &status); err != nil {
+		return fmt.Errorf("watch %s: the error is not a status: %w", c.path(), err)
+	}
+	err := &apierrors.StatusError{ErrStatus: status}
+	if isGone(err) {
+		return ErrExpired
+	}
+	return fmt.Errorf("watch %s: %w", c.path(), err)
 }

@@ -24,12 +24,13 @@ import (
 )
 
 // The limits of a cluster: the CRDs that the page gets, the compiled ones that are kept, the requests to
-// the cluster at a time, and the watches at a time.
+// the cluster at a time, and the watches at a time. A browser has six connections to the page for all of
+// its tabs: the watches must leave some.
 const (
 	maxCRDs     = 5000
 	maxCompiled = 8
 	maxRequests = 4
-	maxWatches  = 8
+	maxWatches  = 4
 )
 
 // ClusterOptions configure a Cluster.

@@ -61,12 +61,17 @@ func request[Request, Answer any](answer func(context.Context, Request) (Answer,
 	}
 }
 
+// expired is the code if a list cannot be continued: it has to be read from its start.
+const expired protocol.Code = "expired"
+
 // asError returns an error for the page.
 func asError(ctx context.Context, err error) *protocol.Error {
 	var known *protocol.Error
 	switch {
 	case errors.As(err, &known):
 		return known
+	case errors.Is(err, source.ErrExpired):
+		return &protocol.Error{Code: expired, Message: brief(err)}
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &protocol.Error{Code: protocol.Timeout, Message: fmt.Sprintf("the cluster has not answered within %v", timeout)}
 	case ctx.Err() != nil:

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"espalier.dev/cmd/espalier/internal/source"
 	"espalier.dev/internal/textdiff"
 	"espalier.dev/web/protocol"
@@ -36,8 +38,8 @@ type watchRequest struct {
 
 // change is a line of the answer to a watchRequest.
 type change struct {
-	// Type is started, ADDED, MODIFIED, DELETED, expired if the objects have to be listed again, or
-	// failed.
+	// Type is started when the server has accepted the watch, ADDED, MODIFIED, DELETED, expired if the
+	// objects have to be listed again, failed, or rejected if the server allows no watch.
 	Type string    `json:"type"`
 	Time time.Time `json:"time"`
 	Row  *tableRow `json:"row,omitempty"`
@@ -133,17 +135,25 @@ func (c *Cluster) newWatched(ctx context.Context, r watchRequest) (*watched, err
 
 // run watches until the browser is gone, or the watch cannot be continued.
 func (w *watched) run(ctx context.Context) {
-	if w.send(change{Type: "started"}) != nil {
-		return
+	isStarted := false
+	started := func() error {
+		if isStarted {
+			return nil
+		}
+		isStarted = true
+		return w.send(change{Type: "started"})
 	}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		start := time.Now()
-		err := w.live.Watch(ctx, w.collection, w.version, func(e source.Event) error { return w.event(ctx, &e) })
+		err := w.live.Watch(ctx, w.collection, w.version, started, func(e source.Event) error { return w.event(ctx, &e) })
 		switch {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, source.ErrExpired):
 			_ = w.send(change{Type: "expired"}) // the browser may be gone
+			return
+		case apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err):
+			_ = w.send(change{Type: "rejected", Message: brief(err)}) // as above
 			return
 		case err != nil:
 			_ = w.send(change{Type: "failed", Message: brief(err)}) // as above
