@@ -2,10 +2,10 @@
 
 import { ClusterObject } from "./clusterobject";
 import type { Context, View } from "./context";
-import { h, plural, replace, type Child } from "./dom";
-import { Latest } from "./engine";
+import { arrange, h, plural, replace, setText, type Child } from "./dom";
+import { EngineError, Latest } from "./engine";
 import { findingList } from "./findings";
-import { ask, Live, type AuditAnswer, type Change, type ClusterCRD, type ClusterState, type Condition, type ObjectsAnswer, type Row } from "./live";
+import { ask, Live, liveness, type AuditAnswer, type Change, type ClusterCRD, type ClusterState, type Condition, type ObjectsAnswer, type Row } from "./live";
 import { poll } from "./poll";
 
 // maxShown is the number of CRDs in the list, and maxRows that of rows in the table: changes add some.
@@ -21,6 +21,8 @@ export class Cluster implements View {
   private readonly query = h("input", { type: "search", "aria-label": "Search CRDs" });
   private readonly status = h("div", { class: "cluster-status", role: "status" });
   private readonly list = h("ul", { class: "crd-list" });
+  private items = new Map<string, Item>();
+  private readonly rest = h("li", { class: "note" });
   private readonly detail = h("section", { class: "cluster-detail", "aria-label": "CRD" });
   private state: ClusterState | undefined;
   private selected = "";
@@ -70,7 +72,7 @@ export class Cluster implements View {
       if (crd) this.page?.update(crd);
       else if (s.known) {
         this.selected = "";
-        this.page?.leave();
+        this.page?.close();
         this.page = undefined;
         this.c.say("The CRD was deleted.");
         this.welcome();
@@ -86,29 +88,39 @@ export class Cluster implements View {
 
   private drawList(): void {
     const found = this.matching();
-    replace(
-      this.list,
-      ...found.slice(0, maxShown).map((d) => {
-        const bad = d.conditions.filter((c) => isBad(c) && c.type !== "Compliant");
-        const broken = d.conditions.some((c) => c.type === "Compliant" && c.status === "False");
-        return h(
-          "li",
-          {},
-          h(
-            "button",
-            { type: "button", class: "crd", "aria-current": d.name === this.selected ? "true" : undefined, onclick: () => this.select(d.name) },
-            h("span", { class: "name" }, d.kind || d.name),
-            h("span", { class: "count", title: "Objects" }, this.counts.get(d.name)?.text ?? ""),
-            h("span", { class: "group" }, d.group),
-            bad.length > 0 && h("span", { class: "badge deprecated" }, bad.map((c) => (c.status === "True" ? c.type : "not " + c.type)).join(", ")),
-            broken && h("span", { class: "badge required" }, "objects do not comply"),
-            d.deleting && h("span", { class: "badge required" }, "being deleted"),
-          ),
-        );
-      }),
-      found.length > maxShown && h("li", { class: "note" }, plural(found.length - maxShown, "more CRD") + ": search for them."),
-      found.length === 0 && this.state?.known && h("li", { class: "note" }, "No CRD matches."),
+    const items = new Map<string, Item>();
+    for (const d of found.slice(0, maxShown)) {
+      const before = this.items.get(d.name);
+      const item = before?.revision === d.revision ? before : this.item(d);
+      items.set(d.name, item);
+      if (d.name === this.selected) item.button.setAttribute("aria-current", "true");
+      else item.button.removeAttribute("aria-current");
+      this.drawCount(d.name, item);
+    }
+    this.items = items;
+    setText(this.rest, found.length > maxShown ? plural(found.length - maxShown, "more CRD") + ": search for them." : "No CRD matches.");
+    arrange(this.list, ...[...items.values()].map((i) => i.element), (found.length > maxShown || (found.length === 0 && this.state?.known)) && this.rest);
+  }
+
+  private item(d: ClusterCRD): Item {
+    const bad = d.conditions.filter((c) => isBad(c) && c.type !== "Compliant");
+    const broken = d.conditions.some((c) => c.type === "Compliant" && c.status === "False");
+    const count = h("span", { class: "count", title: "Objects" });
+    const button = h(
+      "button",
+      { type: "button", class: "crd", onclick: () => this.select(d.name) },
+      h("span", { class: "name" }, d.kind || d.name),
+      count,
+      h("span", { class: "group" }, d.group),
+      bad.length > 0 && h("span", { class: "badge deprecated" }, bad.map((c) => (c.status === "True" ? c.type : "not " + c.type)).join(", ")),
+      broken && h("span", { class: "badge required" }, "objects do not comply"),
+      d.deleting && h("span", { class: "badge required" }, "being deleted"),
     );
+    return { revision: d.revision, element: h("li", {}, button), button, count };
+  }
+
+  private drawCount(name: string, item: Item): void {
+    setText(item.count, this.counts.get(name)?.text ?? "");
   }
 
   // count asks for the number of objects of some CRDs whose count is old.
@@ -125,10 +137,10 @@ export class Cluster implements View {
     try {
       const a = await ask("count", { crds });
       for (const name of crds) this.counts.set(name, { text: a.counts[name] !== undefined ? String(a.counts[name]) : "?", at: now });
-      this.drawList();
     } catch {
       for (const name of crds) this.counts.set(name, { text: "?", at: now });
     }
+    for (const [name, item] of this.items) this.drawCount(name, item);
     this.counting = false;
   }
 
@@ -140,7 +152,7 @@ export class Cluster implements View {
     const crd = this.state?.crds.find((d) => d.name === name);
     if (!crd) return;
     this.selected = name;
-    this.page?.leave();
+    this.page?.close();
     this.page = new CRDPage(this.c, crd);
     replace(this.detail, this.page.element);
     this.page.refresh();
@@ -164,6 +176,21 @@ function isBad(c: Condition): boolean {
   return false;
 }
 
+// Item is a CRD in the list.
+interface Item {
+  revision: string;
+  element: HTMLElement;
+  button: HTMLElement;
+  count: HTMLElement;
+}
+
+// DrawnRow is a row of the table. content is what it shows, as JSON.
+interface DrawnRow {
+  element: HTMLElement;
+  names: (HTMLElement | false)[];
+  content: string;
+}
+
 // CRDPage shows a CRD and its objects.
 class CRDPage {
   readonly element = h("div", { class: "crd-page" });
@@ -181,11 +208,30 @@ class CRDPage {
   private readonly failing = new Map<string, number>();
   private object: ClusterObject | undefined;
   private elsewhere = 0;
+  private shown = false;
+  // semantics and chosen are the semantics and the namespace of what is shown.
+  private semantics: string;
+  private chosen = "";
+  // drawn are the rows of the table, fresh those that have just changed, and heading what the header of the
+  // table shows.
+  private drawn = new Map<string, DrawnRow>();
+  private readonly fresh = new Set<Row>();
+  private heading = "";
+  private frame = 0;
+  private readonly problem = h("p", { class: "banner unknown" });
+  private readonly empty = h("p", { class: "note" }, "There are no objects.");
+  private readonly head = h("thead", {});
+  private readonly body = h("tbody", {});
+  private readonly rows = h("table", {}, this.head, this.body);
+  private readonly previous = h("button", { type: "button", onclick: () => this.turn(-1) }, "Previous");
+  private readonly next = h("button", { type: "button", onclick: () => this.turn(1) }, "Next");
+  private readonly note = h("span", { class: "note" });
 
   constructor(
     private readonly c: Context,
     private crd: ClusterCRD,
   ) {
+    this.semantics = c.state.semantics;
     this.namespace.placeholder = "All namespaces";
     this.version.addEventListener("change", () => this.restart());
     this.namespace.addEventListener("change", () => this.restart());
@@ -194,11 +240,18 @@ class CRDPage {
   update(crd: ClusterCRD): void {
     const changed = crd.revision !== this.crd.revision;
     this.crd = crd;
+    // A page that is not shown does so when it is refreshed.
+    if (!changed || !this.shown) return;
     this.drawAbout();
-    if (changed) this.object ? this.object.reload() : this.start();
+    this.object ? this.object.reload() : this.start();
   }
 
   refresh(): void {
+    this.shown = true;
+    if (this.semantics !== this.c.state.semantics) {
+      this.semantics = this.c.state.semantics;
+      this.forget();
+    }
     this.drawAbout();
     if (this.object) return this.object.refresh();
     this.draw();
@@ -206,8 +259,26 @@ class CRDPage {
   }
 
   leave(): void {
+    this.shown = false;
     this.live.stop();
     this.object?.leave();
+  }
+
+  // close ends all that the page does.
+  close(): void {
+    this.leave();
+    this.latest.cancel();
+    window.cancelAnimationFrame(this.frame);
+  }
+
+  // forget removes what does not hold for other semantics or another namespace.
+  private forget(): void {
+    this.latest.cancel();
+    this.failing.clear();
+    this.answer = undefined;
+    replace(this.audited);
+    replace(this.table, h("p", { class: "note" }, "Loading…"));
+    replace(this.pager);
   }
 
   private draw(): void {
@@ -260,25 +331,33 @@ class CRDPage {
   }
 
   private request(): { crd: string; semantics: string; version?: string; namespace?: string } {
-    const namespace = this.namespace.value.trim();
+    const namespace = this.chosen;
     return { crd: this.crd.name, semantics: this.c.state.semantics, ...(this.version.value ? { version: this.version.value } : {}), ...(namespace ? { namespace } : {}) };
   }
 
   private restart(): void {
     this.tokens = [];
-    this.failing.clear();
-    replace(this.audited);
+    this.chosen = this.namespace.value.trim();
+    this.forget();
     this.start();
   }
 
   // start lists the objects, and follows their changes.
   private start(): void {
-    const token = this.tokens.at(-1);
     this.live.run(
-      async (signal) => {
+      async (signal, forgotten) => {
+        if (forgotten) this.toFirst();
+        const request = this.request();
+        const list = () => {
+          const token = this.tokens.at(-1);
+          return ask("objects", { ...request, ...(token ? { continue: token } : {}) }, signal);
+        };
         let a: ObjectsAnswer;
         try {
-          a = await ask("objects", { ...this.request(), ...(token ? { continue: token } : {}) }, signal);
+          a = await list().catch((e: unknown) => {
+            if (signal.aborted || !(e instanceof EngineError) || e.code !== "expired" || !this.toFirst()) throw e;
+            return list();
+          });
         } catch (e) {
           if (!signal.aborted && !this.answer) replace(this.table, h("p", { class: "banner rejected", role: "alert" }, e instanceof Error ? e.message : String(e)));
           throw e;
@@ -288,11 +367,20 @@ class CRDPage {
           this.elsewhere = 0;
           this.drawTable();
         }
-        return { ...this.request(), resourceVersion: a.resourceVersion };
+        return { ...request, resourceVersion: a.resourceVersion };
       },
       (c) => this.changed(c),
-      (live, problem) => replace(this.liveness, h("span", { class: "dot " + (live ? "live" : problem ? "down" : "waiting") }), live ? "live" : problem ? "not live: " + problem : ""),
+      (live, problem) => liveness(this.liveness, live, problem),
     );
+  }
+
+  // toFirst returns to the first page, because the server has forgotten the state that the pages are of. It
+  // reports whether another page was shown.
+  private toFirst(): boolean {
+    if (this.tokens.length === 0) return false;
+    this.tokens = [];
+    this.c.say("The server has forgotten this list: the first page of the current one is shown.");
+    return true;
   }
 
   private changed(c: Change): void {
@@ -309,29 +397,36 @@ class CRDPage {
     this.drawTable(c.type === "DELETED" ? undefined : row);
   }
 
+  // drawTable draws the table with the next frame: many changes can arrive at once.
   private drawTable(changed?: Row): void {
+    if (changed) this.fresh.add(changed);
+    if (this.frame !== 0) return;
+    this.frame = window.requestAnimationFrame(() => {
+      this.frame = 0;
+      this.paint();
+      this.fresh.clear();
+    });
+  }
+
+  private paint(): void {
     const a = this.answer;
     if (!a) return;
     const columns = a.columns.map((c, i) => ({ ...c, i })).filter((c) => !c.wide && c.i > 0);
-    replace(
-      this.table,
-      !!a.problem && h("p", { class: "banner unknown" }, "Objects are not checked: " + a.problem),
-      a.rows.length === 0
-        ? h("p", { class: "note" }, "There are no objects.")
-        : h(
-            "table",
-            {},
-            h("thead", {}, h("tr", {}, this.crd.namespaced && h("th", {}, "Namespace"), h("th", {}, "Name"), ...columns.map((c) => h("th", { title: c.description }, c.name)), h("th", {}, "Complies"))),
-            h("tbody", {}, ...a.rows.map((r) => this.row(r, columns, r === changed))),
-          ),
-    );
-    const shown = this.tokens.length > 0 ? `page ${this.tokens.length + 1}` : "";
-    replace(
-      this.pager,
-      this.tokens.length > 0 && h("button", { type: "button", onclick: () => this.turn(-1) }, "Previous"),
-      !!a.continue && h("button", { type: "button", onclick: () => this.turn(1) }, "Next"),
-      h("span", { class: "note" }, [shown, a.remaining ? plural(a.remaining, "more object") : "", this.elsewhere > 0 ? plural(this.elsewhere, "change") + " on other pages" : ""].filter(Boolean).join(", ")),
-    );
+    const heading = JSON.stringify([columns, this.crd.namespaced, a.problem]);
+    if (heading !== this.heading) {
+      this.heading = heading;
+      this.drawn.clear();
+      replace(this.head, h("tr", {}, this.crd.namespaced && h("th", {}, "Namespace"), h("th", {}, "Name"), ...columns.map((c) => h("th", { title: c.description }, c.name)), h("th", {}, "Complies")));
+    }
+    const drawn = new Map<string, DrawnRow>();
+    for (const r of a.rows) drawn.set(key(r), this.row(r, columns));
+    this.drawn = drawn;
+    arrange(this.body, ...[...drawn.values()].map((d) => d.element));
+    setText(this.problem, "Objects are not checked: " + (a.problem ?? ""));
+    arrange(this.table, !!a.problem && this.problem, a.rows.length === 0 ? this.empty : this.rows);
+    const page = this.tokens.length > 0 ? `page ${this.tokens.length + 1}` : "";
+    setText(this.note, [page, a.remaining ? plural(a.remaining, "more object") : "", this.elsewhere > 0 ? plural(this.elsewhere, "change") + " on other pages" : ""].filter(Boolean).join(", "));
+    arrange(this.pager, this.tokens.length > 0 && this.previous, !!a.continue && this.next, this.note);
   }
 
   private turn(by: number): void {
@@ -340,21 +435,31 @@ class CRDPage {
     this.start();
   }
 
-  private row(r: Row, columns: { i: number }[], changed: boolean): HTMLElement {
+  // row returns the row of an object. What names the object stays: it may have the focus.
+  private row(r: Row, columns: { i: number }[]): DrawnRow {
     const n = Math.max(r.findings?.length ?? 0, this.failing.get(key(r)) ?? 0);
-    return h(
-      "tr",
-      { class: changed ? "changed" : undefined },
-      this.crd.namespaced && h("td", {}, r.namespace ?? ""),
-      h("td", {}, h("button", { type: "button", class: "link path", onclick: () => this.open(r.namespace, r.name) }, r.name)),
-      ...columns.map((c) => h("td", {}, r.cells[c.i] ?? "")),
-      h("td", {}, this.answer?.problem ? "" : n > 0 ? h("span", { class: "badge deprecated", title: r.findings?.[0] ? r.findings[0].path + ": " + r.findings[0].message : undefined }, plural(n, "problem")) : h("span", { class: "ok" }, "yes")),
-    );
+    const content = JSON.stringify([r, n]);
+    let d = this.drawn.get(key(r));
+    if (!d) {
+      const names = [this.crd.namespaced && h("td", {}, r.namespace ?? ""), h("td", {}, h("button", { type: "button", class: "link path", onclick: () => this.open(r.namespace, r.name) }, r.name))];
+      d = { element: h("tr", {}), names, content: "" };
+    }
+    if (d.content !== content) {
+      d.content = content;
+      const complies = this.answer?.problem ? "" : n > 0 ? h("span", { class: "badge deprecated", title: r.findings?.[0] ? r.findings[0].path + ": " + r.findings[0].message : undefined }, plural(n, "problem")) : h("span", { class: "ok" }, "yes");
+      arrange(d.element, ...d.names, ...columns.map((c) => h("td", {}, r.cells[c.i] ?? "")), h("td", {}, complies));
+    }
+    if (this.fresh.has(r)) {
+      d.element.classList.remove("changed");
+      void d.element.offsetWidth; // the animation starts again
+      d.element.classList.add("changed");
+    }
+    return d;
   }
 
   private open(namespace: string | undefined, name: string): void {
     this.live.stop();
-    this.object = new ClusterObject(this.c, { crd: this.crd.name, semantics: this.c.state.semantics, name, ...(namespace ? { namespace } : {}) }, () => {
+    this.object = new ClusterObject(this.c, { crd: this.crd.name, name, ...(namespace ? { namespace } : {}) }, () => {
       this.object?.leave();
       this.object = undefined;
       this.draw();

@@ -4,7 +4,7 @@ import type { Context } from "./context";
 import { copyButton, h, plural, replace, type Child } from "./dom";
 import { Latest } from "./engine";
 import { findingList } from "./findings";
-import { ask, Live, type Change, type ObjectAnswer, type ObjectName, type ObjectVersion, type WhyAnswer } from "./live";
+import { ask, Live, liveness, type Change, type ObjectAnswer, type ObjectName, type ObjectVersion, type WhyAnswer } from "./live";
 
 // maxChanges is the number of changes that are kept.
 const maxChanges = 50;
@@ -20,6 +20,8 @@ export class ClusterObject {
   private readonly latest = new Latest();
   private readonly asking = new Latest();
   private answer: ObjectAnswer | undefined;
+  // drawn is the answer that is shown, as JSON.
+  private drawn = "";
   private pointer = "";
   private seen = 0;
 
@@ -52,13 +54,24 @@ export class ClusterObject {
   }
 
   refresh(): void {
+    this.asking.cancel();
+    this.drawn = "";
     this.load(0);
     if (this.seen === 0) replace(this.changes, h("p", { class: "note" }, "Changes appear here while the page is open."));
     this.live.run(
-      () => Promise.resolve(this.name),
+      () => Promise.resolve(this.request()),
       (c) => this.changed(c),
-      (live, problem) => replace(this.liveness, h("span", { class: "dot " + (live ? "live" : problem ? "down" : "waiting") }), live ? "live" : problem ? "not live: " + problem : ""),
+      (live, problem) => {
+        liveness(this.liveness, live, problem);
+        // The object may have changed while it was not watched.
+        if (live) this.load(0);
+      },
     );
+  }
+
+  // request names the object, in the semantics of the page.
+  private request(): object {
+    return { ...this.name, semantics: this.c.state.semantics };
   }
 
   reload(): void {
@@ -67,17 +80,26 @@ export class ClusterObject {
 
   leave(): void {
     this.live.stop();
+    this.latest.cancel();
+    this.asking.cancel();
   }
 
   private load(pause: number): void {
     this.latest.run(
       pause,
       async (signal) => {
-        this.answer = await ask("object", this.name, signal);
-        this.draw(this.answer);
+        const answer = await ask("object", this.request(), signal);
+        const text = JSON.stringify(answer);
+        if (text === this.drawn) return;
+        this.drawn = text;
+        this.answer = answer;
+        this.draw(answer);
         if (this.pointer !== "") this.why(this.pointer);
       },
-      (m) => replace(this.problems, h("p", { class: "banner rejected", role: "alert" }, m)),
+      (m) => {
+        this.drawn = "";
+        replace(this.problems, h("p", { class: "banner rejected", role: "alert" }, m));
+      },
     );
   }
 
@@ -118,7 +140,7 @@ export class ClusterObject {
     for (const row of this.versions.querySelectorAll<HTMLElement>(".row")) row.classList.toggle("chosen", row.dataset["pointer"] === pointer);
     this.asking.run(
       0,
-      async (signal) => this.drawWhy(await ask("why", { ...this.name, path: pointer }, signal)),
+      async (signal) => this.drawWhy(await ask("why", { ...this.request(), path: pointer }, signal)),
       (m) => this.showWhy(h("p", { class: "banner rejected" }, m)),
     );
   }

@@ -42,6 +42,24 @@ export function replace(parent: Element, ...children: Child[]): void {
   append(parent, ...children);
 }
 
+// arrange makes nodes the children of an element. Those that are its children already stay where they are
+// as far as possible: an element that is removed loses the focus, and a click that has begun.
+export function arrange(parent: Element, ...nodes: (Node | undefined | false)[]): void {
+  const wanted = nodes.filter((n) => n instanceof Node);
+  const kept = new Set<Node>(wanted);
+  for (const child of [...parent.childNodes]) if (!kept.has(child)) child.remove();
+  let at = parent.firstChild;
+  for (const node of wanted) {
+    if (node === at) at = at.nextSibling;
+    else parent.insertBefore(node, at);
+  }
+}
+
+// setText changes the text of an element if it is another one.
+export function setText(element: Element, text: string): void {
+  if (element.textContent !== text) element.textContent = text;
+}
+
 // byId returns an element of the page.
 export function byId(id: string): HTMLElement {
   const element = document.getElementById(id);

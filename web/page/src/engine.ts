@@ -273,6 +273,12 @@ export class Latest {
   private controller: AbortController | undefined;
   private timer: number | undefined;
 
+  // cancel drops the answer that is awaited.
+  cancel(): void {
+    window.clearTimeout(this.timer);
+    this.controller?.abort();
+  }
+
   // run calls ask after a pause. Its errors are shown, except cancellations.
   run(pause: number, ask: (signal: AbortSignal) => Promise<void>, failed: (message: string) => void): void {
     window.clearTimeout(this.timer);

@@ -1,7 +1,8 @@
 // The requests of the page about a cluster. package ui answers them.
 
+import { h, replace } from "./dom";
 import { EngineError, post, unwrap } from "./engine";
-import type { Finding, Response, Semantics } from "./protocol";
+import type { Finding, Response } from "./protocol";
 
 export interface Condition {
   type: string;
@@ -97,7 +98,7 @@ export interface AuditAnswer {
 }
 
 export interface Change {
-  type: "started" | "ADDED" | "MODIFIED" | "DELETED" | "expired" | "failed";
+  type: "started" | "ADDED" | "MODIFIED" | "DELETED" | "expired" | "failed" | "rejected";
   time: string;
   row?: Row;
   diff?: { op: string; text: string }[];
@@ -119,7 +120,6 @@ export interface ObjectName {
   crd: string;
   namespace?: string;
   name?: string;
-  semantics: Semantics;
 }
 
 export async function ask<N extends keyof LiveAnswers>(name: N, request: object, signal?: AbortSignal): Promise<LiveAnswers[N]> {
@@ -152,31 +152,50 @@ export async function watch(request: object, changed: (c: Change) => void, signa
   }
 }
 
-// Live keeps a watch, and starts it again after a pause. start asks for what is watched from where.
+// The pauses between two watches, in milliseconds. steady is how long a watch lasts if nothing is wrong;
+// after a shorter one the pause doubles, from firstPause to lastPause. A server that allows no watch is
+// asked after slowPause.
+const steady = 30000;
+const firstPause = 1000;
+const lastPause = 30000;
+const slowPause = 60000;
+
+// Live keeps a watch while the page is visible, and starts it again after a pause. Browsers have few
+// connections to a server: hidden tabs must not take them.
 export class Live {
   private controller: AbortController | undefined;
-  private timer: number | undefined;
 
-  // run ends the watch before. told tells whether the watch runs, and what is wrong if not.
-  run(start: (signal: AbortSignal) => Promise<object>, changed: (c: Change) => void, told: (live: boolean, problem: string) => void): void {
+  // run ends the watch before. start asks for what is watched from where; forgotten is set if the server
+  // has forgotten the state that the last watch was to start from. told tells whether the watch runs, and
+  // what is wrong if not.
+  run(start: (signal: AbortSignal, forgotten: boolean) => Promise<object>, changed: (c: Change) => void, told: (live: boolean, problem: string) => void): void {
     this.stop();
     const controller = (this.controller = new AbortController());
-    const signal = controller.signal;
-    let pause = 1000;
+    let running: AbortController | undefined;
+    let timer: number | undefined;
+    let pause = firstPause;
+    let forgotten = false;
+    const end = () => {
+      window.clearTimeout(timer);
+      running?.abort();
+    };
     const attempt = async () => {
+      const { signal } = (running = new AbortController());
       let problem = "";
+      let type: Change["type"] | undefined;
+      let since = Infinity;
       try {
-        const request = await start(signal);
+        const request = await start(signal, forgotten);
         if (signal.aborted) return;
         await watch(
           request,
           (c) => {
             if (signal.aborted) return;
+            type = c.type;
             if (c.type === "started") {
-              pause = 1000;
-              return told(true, "");
-            }
-            if (c.type === "failed") problem = c.message ?? "";
+              since = Date.now();
+              told(true, "");
+            } else if (c.type === "failed" || c.type === "rejected") problem = c.message || "the watch has failed";
             else if (c.type !== "expired") changed(c);
           },
           signal,
@@ -186,14 +205,29 @@ export class Live {
       }
       if (signal.aborted) return;
       told(false, problem);
-      this.timer = window.setTimeout(() => void attempt(), problem === "" ? 0 : pause);
-      pause = Math.min(2 * pause, 30000);
+      const lasted = Date.now() - since >= steady;
+      if (lasted) pause = firstPause;
+      forgotten = type === "expired" && !lasted;
+      timer = window.setTimeout(() => void attempt(), type === "rejected" ? slowPause : lasted && problem === "" ? 0 : pause);
+      if (!lasted) pause = Math.min(2 * pause, lastPause);
     };
-    void attempt();
+    const show = () => {
+      end();
+      pause = firstPause;
+      if (document.hidden) told(false, "");
+      else void attempt();
+    };
+    controller.signal.addEventListener("abort", end);
+    document.addEventListener("visibilitychange", show, { signal: controller.signal });
+    show();
   }
 
   stop(): void {
-    window.clearTimeout(this.timer);
     this.controller?.abort();
   }
+}
+
+// liveness shows in an element whether a watch runs.
+export function liveness(element: HTMLElement, live: boolean, problem: string): void {
+  replace(element, h("span", { class: "dot " + (live ? "live" : problem ? "down" : "waiting") }), live ? "live" : problem ? "not live: " + problem : "");
 }

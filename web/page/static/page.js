@@ -21,6 +21,19 @@
     parent.replaceChildren();
     append(parent, ...children2);
   }
+  function arrange(parent, ...nodes) {
+    const wanted = nodes.filter((n) => n instanceof Node);
+    const kept = new Set(wanted);
+    for (const child of [...parent.childNodes]) if (!kept.has(child)) child.remove();
+    let at = parent.firstChild;
+    for (const node of wanted) {
+      if (node === at) at = at.nextSibling;
+      else parent.insertBefore(node, at);
+    }
+  }
+  function setText(element, text) {
+    if (element.textContent !== text) element.textContent = text;
+  }
   function byId(id) {
     const element = document.getElementById(id);
     if (!element) throw new Error("no element " + id);
@@ -286,6 +299,11 @@
   var Latest = class {
     controller;
     timer;
+    // cancel drops the answer that is awaited.
+    cancel() {
+      window.clearTimeout(this.timer);
+      this.controller?.abort();
+    }
     // run calls ask after a pause. Its errors are shown, except cancellations.
     run(pause, ask2, failed) {
       window.clearTimeout(this.timer);
@@ -371,29 +389,43 @@
       for (const line of lines) changed(JSON.parse(line));
     }
   }
+  var steady = 3e4;
+  var firstPause2 = 1e3;
+  var lastPause2 = 3e4;
+  var slowPause = 6e4;
   var Live = class {
     controller;
-    timer;
-    // run ends the watch before. told tells whether the watch runs, and what is wrong if not.
+    // run ends the watch before. start asks for what is watched from where; forgotten is set if the server
+    // has forgotten the state that the last watch was to start from. told tells whether the watch runs, and
+    // what is wrong if not.
     run(start, changed, told) {
       this.stop();
       const controller = this.controller = new AbortController();
-      const signal = controller.signal;
-      let pause = 1e3;
+      let running;
+      let timer2;
+      let pause = firstPause2;
+      let forgotten = false;
+      const end = () => {
+        window.clearTimeout(timer2);
+        running?.abort();
+      };
       const attempt = async () => {
+        const { signal } = running = new AbortController();
         let problem = "";
+        let type;
+        let since = Infinity;
         try {
-          const request = await start(signal);
+          const request = await start(signal, forgotten);
           if (signal.aborted) return;
           await watch(
             request,
             (c) => {
               if (signal.aborted) return;
+              type = c.type;
               if (c.type === "started") {
-                pause = 1e3;
-                return told(true, "");
-              }
-              if (c.type === "failed") problem = c.message ?? "";
+                since = Date.now();
+                told(true, "");
+              } else if (c.type === "failed" || c.type === "rejected") problem = c.message || "the watch has failed";
               else if (c.type !== "expired") changed(c);
             },
             signal
@@ -403,16 +435,29 @@
         }
         if (signal.aborted) return;
         told(false, problem);
-        this.timer = window.setTimeout(() => void attempt(), problem === "" ? 0 : pause);
-        pause = Math.min(2 * pause, 3e4);
+        const lasted = Date.now() - since >= steady;
+        if (lasted) pause = firstPause2;
+        forgotten = type === "expired" && !lasted;
+        timer2 = window.setTimeout(() => void attempt(), type === "rejected" ? slowPause : lasted && problem === "" ? 0 : pause);
+        if (!lasted) pause = Math.min(2 * pause, lastPause2);
       };
-      void attempt();
+      const show2 = () => {
+        end();
+        pause = firstPause2;
+        if (document.hidden) told(false, "");
+        else void attempt();
+      };
+      controller.signal.addEventListener("abort", end);
+      document.addEventListener("visibilitychange", show2, { signal: controller.signal });
+      show2();
     }
     stop() {
-      window.clearTimeout(this.timer);
       this.controller?.abort();
     }
   };
+  function liveness(element, live, problem) {
+    replace(element, h("span", { class: "dot " + (live ? "live" : problem ? "down" : "waiting") }), live ? "live" : problem ? "not live: " + problem : "");
+  }
 
   // clusterobject.ts
   var maxChanges = 50;
@@ -454,32 +499,52 @@
     latest = new Latest();
     asking = new Latest();
     answer;
+    // drawn is the answer that is shown, as JSON.
+    drawn = "";
     pointer = "";
     seen = 0;
     refresh() {
+      this.asking.cancel();
+      this.drawn = "";
       this.load(0);
       if (this.seen === 0) replace(this.changes, h("p", { class: "note" }, "Changes appear here while the page is open."));
       this.live.run(
-        () => Promise.resolve(this.name),
+        () => Promise.resolve(this.request()),
         (c) => this.changed(c),
-        (live, problem) => replace(this.liveness, h("span", { class: "dot " + (live ? "live" : problem ? "down" : "waiting") }), live ? "live" : problem ? "not live: " + problem : "")
+        (live, problem) => {
+          liveness(this.liveness, live, problem);
+          if (live) this.load(0);
+        }
       );
+    }
+    // request names the object, in the semantics of the page.
+    request() {
+      return { ...this.name, semantics: this.c.state.semantics };
     }
     reload() {
       this.load(300);
     }
     leave() {
       this.live.stop();
+      this.latest.cancel();
+      this.asking.cancel();
     }
     load(pause) {
       this.latest.run(
         pause,
         async (signal) => {
-          this.answer = await ask("object", this.name, signal);
-          this.draw(this.answer);
+          const answer = await ask("object", this.request(), signal);
+          const text = JSON.stringify(answer);
+          if (text === this.drawn) return;
+          this.drawn = text;
+          this.answer = answer;
+          this.draw(answer);
           if (this.pointer !== "") this.why(this.pointer);
         },
-        (m) => replace(this.problems, h("p", { class: "banner rejected", role: "alert" }, m))
+        (m) => {
+          this.drawn = "";
+          replace(this.problems, h("p", { class: "banner rejected", role: "alert" }, m));
+        }
       );
     }
     draw(a) {
@@ -517,7 +582,7 @@
       for (const row of this.versions.querySelectorAll(".row")) row.classList.toggle("chosen", row.dataset["pointer"] === pointer);
       this.asking.run(
         0,
-        async (signal) => this.drawWhy(await ask("why", { ...this.name, path: pointer }, signal)),
+        async (signal) => this.drawWhy(await ask("why", { ...this.request(), path: pointer }, signal)),
         (m) => this.showWhy(h("p", { class: "banner rejected" }, m))
       );
     }
@@ -634,6 +699,8 @@
     query = h("input", { type: "search", "aria-label": "Search CRDs" });
     status = h("div", { class: "cluster-status", role: "status" });
     list = h("ul", { class: "crd-list" });
+    items = /* @__PURE__ */ new Map();
+    rest = h("li", { class: "note" });
     detail = h("section", { class: "cluster-detail", "aria-label": "CRD" });
     state;
     selected = "";
@@ -673,7 +740,7 @@
         if (crd) this.page?.update(crd);
         else if (s.known) {
           this.selected = "";
-          this.page?.leave();
+          this.page?.close();
           this.page = void 0;
           this.c.say("The CRD was deleted.");
           this.welcome();
@@ -687,29 +754,37 @@
     }
     drawList() {
       const found = this.matching();
-      replace(
-        this.list,
-        ...found.slice(0, maxShown).map((d) => {
-          const bad = d.conditions.filter((c) => isBad(c) && c.type !== "Compliant");
-          const broken = d.conditions.some((c) => c.type === "Compliant" && c.status === "False");
-          return h(
-            "li",
-            {},
-            h(
-              "button",
-              { type: "button", class: "crd", "aria-current": d.name === this.selected ? "true" : void 0, onclick: () => this.select(d.name) },
-              h("span", { class: "name" }, d.kind || d.name),
-              h("span", { class: "count", title: "Objects" }, this.counts.get(d.name)?.text ?? ""),
-              h("span", { class: "group" }, d.group),
-              bad.length > 0 && h("span", { class: "badge deprecated" }, bad.map((c) => c.status === "True" ? c.type : "not " + c.type).join(", ")),
-              broken && h("span", { class: "badge required" }, "objects do not comply"),
-              d.deleting && h("span", { class: "badge required" }, "being deleted")
-            )
-          );
-        }),
-        found.length > maxShown && h("li", { class: "note" }, plural(found.length - maxShown, "more CRD") + ": search for them."),
-        found.length === 0 && this.state?.known && h("li", { class: "note" }, "No CRD matches.")
+      const items = /* @__PURE__ */ new Map();
+      for (const d of found.slice(0, maxShown)) {
+        const before = this.items.get(d.name);
+        const item = before?.revision === d.revision ? before : this.item(d);
+        items.set(d.name, item);
+        if (d.name === this.selected) item.button.setAttribute("aria-current", "true");
+        else item.button.removeAttribute("aria-current");
+        this.drawCount(d.name, item);
+      }
+      this.items = items;
+      setText(this.rest, found.length > maxShown ? plural(found.length - maxShown, "more CRD") + ": search for them." : "No CRD matches.");
+      arrange(this.list, ...[...items.values()].map((i) => i.element), (found.length > maxShown || found.length === 0 && this.state?.known) && this.rest);
+    }
+    item(d) {
+      const bad = d.conditions.filter((c) => isBad(c) && c.type !== "Compliant");
+      const broken = d.conditions.some((c) => c.type === "Compliant" && c.status === "False");
+      const count = h("span", { class: "count", title: "Objects" });
+      const button = h(
+        "button",
+        { type: "button", class: "crd", onclick: () => this.select(d.name) },
+        h("span", { class: "name" }, d.kind || d.name),
+        count,
+        h("span", { class: "group" }, d.group),
+        bad.length > 0 && h("span", { class: "badge deprecated" }, bad.map((c) => c.status === "True" ? c.type : "not " + c.type).join(", ")),
+        broken && h("span", { class: "badge required" }, "objects do not comply"),
+        d.deleting && h("span", { class: "badge required" }, "being deleted")
       );
+      return { revision: d.revision, element: h("li", {}, button), button, count };
+    }
+    drawCount(name, item) {
+      setText(item.count, this.counts.get(name)?.text ?? "");
     }
     // count asks for the number of objects of some CRDs whose count is old.
     async count() {
@@ -721,10 +796,10 @@
       try {
         const a = await ask("count", { crds });
         for (const name of crds) this.counts.set(name, { text: a.counts[name] !== void 0 ? String(a.counts[name]) : "?", at: now });
-        this.drawList();
       } catch {
         for (const name of crds) this.counts.set(name, { text: "?", at: now });
       }
+      for (const [name, item] of this.items) this.drawCount(name, item);
       this.counting = false;
     }
     welcome() {
@@ -734,7 +809,7 @@
       const crd = this.state?.crds.find((d) => d.name === name);
       if (!crd) return;
       this.selected = name;
-      this.page?.leave();
+      this.page?.close();
       this.page = new CRDPage(this.c, crd);
       replace(this.detail, this.page.element);
       this.page.refresh();
@@ -759,6 +834,7 @@
     constructor(c, crd) {
       this.c = c;
       this.crd = crd;
+      this.semantics = c.state.semantics;
       this.namespace.placeholder = "All namespaces";
       this.version.addEventListener("change", () => this.restart());
       this.namespace.addEventListener("change", () => this.restart());
@@ -780,21 +856,61 @@
     failing = /* @__PURE__ */ new Map();
     object;
     elsewhere = 0;
+    shown = false;
+    // semantics and chosen are the semantics and the namespace of what is shown.
+    semantics;
+    chosen = "";
+    // drawn are the rows of the table, fresh those that have just changed, and heading what the header of the
+    // table shows.
+    drawn = /* @__PURE__ */ new Map();
+    fresh = /* @__PURE__ */ new Set();
+    heading = "";
+    frame = 0;
+    problem = h("p", { class: "banner unknown" });
+    empty = h("p", { class: "note" }, "There are no objects.");
+    head = h("thead", {});
+    body = h("tbody", {});
+    rows = h("table", {}, this.head, this.body);
+    previous = h("button", { type: "button", onclick: () => this.turn(-1) }, "Previous");
+    next = h("button", { type: "button", onclick: () => this.turn(1) }, "Next");
+    note = h("span", { class: "note" });
     update(crd) {
       const changed = crd.revision !== this.crd.revision;
       this.crd = crd;
+      if (!changed || !this.shown) return;
       this.drawAbout();
-      if (changed) this.object ? this.object.reload() : this.start();
+      this.object ? this.object.reload() : this.start();
     }
     refresh() {
+      this.shown = true;
+      if (this.semantics !== this.c.state.semantics) {
+        this.semantics = this.c.state.semantics;
+        this.forget();
+      }
       this.drawAbout();
       if (this.object) return this.object.refresh();
       this.draw();
       this.start();
     }
     leave() {
+      this.shown = false;
       this.live.stop();
       this.object?.leave();
+    }
+    // close ends all that the page does.
+    close() {
+      this.leave();
+      this.latest.cancel();
+      window.cancelAnimationFrame(this.frame);
+    }
+    // forget removes what does not hold for other semantics or another namespace.
+    forget() {
+      this.latest.cancel();
+      this.failing.clear();
+      this.answer = void 0;
+      replace(this.audited);
+      replace(this.table, h("p", { class: "note" }, "Loading…"));
+      replace(this.pager);
     }
     draw() {
       const check = h("button", { type: "button", onclick: () => this.audit() }, "Check all objects");
@@ -844,23 +960,31 @@
       );
     }
     request() {
-      const namespace = this.namespace.value.trim();
+      const namespace = this.chosen;
       return { crd: this.crd.name, semantics: this.c.state.semantics, ...this.version.value ? { version: this.version.value } : {}, ...namespace ? { namespace } : {} };
     }
     restart() {
       this.tokens = [];
-      this.failing.clear();
-      replace(this.audited);
+      this.chosen = this.namespace.value.trim();
+      this.forget();
       this.start();
     }
     // start lists the objects, and follows their changes.
     start() {
-      const token2 = this.tokens.at(-1);
       this.live.run(
-        async (signal) => {
+        async (signal, forgotten) => {
+          if (forgotten) this.toFirst();
+          const request = this.request();
+          const list = () => {
+            const token2 = this.tokens.at(-1);
+            return ask("objects", { ...request, ...token2 ? { continue: token2 } : {} }, signal);
+          };
           let a;
           try {
-            a = await ask("objects", { ...this.request(), ...token2 ? { continue: token2 } : {} }, signal);
+            a = await list().catch((e) => {
+              if (signal.aborted || !(e instanceof EngineError) || e.code !== "expired" || !this.toFirst()) throw e;
+              return list();
+            });
           } catch (e) {
             if (!signal.aborted && !this.answer) replace(this.table, h("p", { class: "banner rejected", role: "alert" }, e instanceof Error ? e.message : String(e)));
             throw e;
@@ -870,11 +994,19 @@
             this.elsewhere = 0;
             this.drawTable();
           }
-          return { ...this.request(), resourceVersion: a.resourceVersion };
+          return { ...request, resourceVersion: a.resourceVersion };
         },
         (c) => this.changed(c),
-        (live, problem) => replace(this.liveness, h("span", { class: "dot " + (live ? "live" : problem ? "down" : "waiting") }), live ? "live" : problem ? "not live: " + problem : "")
+        (live, problem) => liveness(this.liveness, live, problem)
       );
+    }
+    // toFirst returns to the first page, because the server has forgotten the state that the pages are of. It
+    // reports whether another page was shown.
+    toFirst() {
+      if (this.tokens.length === 0) return false;
+      this.tokens = [];
+      this.c.say("The server has forgotten this list: the first page of the current one is shown.");
+      return true;
     }
     changed(c) {
       const a = this.answer;
@@ -889,47 +1021,65 @@
       this.failing.delete(key2(row));
       this.drawTable(c.type === "DELETED" ? void 0 : row);
     }
+    // drawTable draws the table with the next frame: many changes can arrive at once.
     drawTable(changed) {
+      if (changed) this.fresh.add(changed);
+      if (this.frame !== 0) return;
+      this.frame = window.requestAnimationFrame(() => {
+        this.frame = 0;
+        this.paint();
+        this.fresh.clear();
+      });
+    }
+    paint() {
       const a = this.answer;
       if (!a) return;
       const columns = a.columns.map((c, i) => ({ ...c, i })).filter((c) => !c.wide && c.i > 0);
-      replace(
-        this.table,
-        !!a.problem && h("p", { class: "banner unknown" }, "Objects are not checked: " + a.problem),
-        a.rows.length === 0 ? h("p", { class: "note" }, "There are no objects.") : h(
-          "table",
-          {},
-          h("thead", {}, h("tr", {}, this.crd.namespaced && h("th", {}, "Namespace"), h("th", {}, "Name"), ...columns.map((c) => h("th", { title: c.description }, c.name)), h("th", {}, "Complies"))),
-          h("tbody", {}, ...a.rows.map((r) => this.row(r, columns, r === changed)))
-        )
-      );
-      const shown2 = this.tokens.length > 0 ? `page ${this.tokens.length + 1}` : "";
-      replace(
-        this.pager,
-        this.tokens.length > 0 && h("button", { type: "button", onclick: () => this.turn(-1) }, "Previous"),
-        !!a.continue && h("button", { type: "button", onclick: () => this.turn(1) }, "Next"),
-        h("span", { class: "note" }, [shown2, a.remaining ? plural(a.remaining, "more object") : "", this.elsewhere > 0 ? plural(this.elsewhere, "change") + " on other pages" : ""].filter(Boolean).join(", "))
-      );
+      const heading = JSON.stringify([columns, this.crd.namespaced, a.problem]);
+      if (heading !== this.heading) {
+        this.heading = heading;
+        this.drawn.clear();
+        replace(this.head, h("tr", {}, this.crd.namespaced && h("th", {}, "Namespace"), h("th", {}, "Name"), ...columns.map((c) => h("th", { title: c.description }, c.name)), h("th", {}, "Complies")));
+      }
+      const drawn = /* @__PURE__ */ new Map();
+      for (const r of a.rows) drawn.set(key2(r), this.row(r, columns));
+      this.drawn = drawn;
+      arrange(this.body, ...[...drawn.values()].map((d) => d.element));
+      setText(this.problem, "Objects are not checked: " + (a.problem ?? ""));
+      arrange(this.table, !!a.problem && this.problem, a.rows.length === 0 ? this.empty : this.rows);
+      const page = this.tokens.length > 0 ? `page ${this.tokens.length + 1}` : "";
+      setText(this.note, [page, a.remaining ? plural(a.remaining, "more object") : "", this.elsewhere > 0 ? plural(this.elsewhere, "change") + " on other pages" : ""].filter(Boolean).join(", "));
+      arrange(this.pager, this.tokens.length > 0 && this.previous, !!a.continue && this.next, this.note);
     }
     turn(by) {
       if (by < 0) this.tokens.pop();
       else if (this.answer?.continue) this.tokens.push(this.answer.continue);
       this.start();
     }
-    row(r, columns, changed) {
+    // row returns the row of an object. What names the object stays: it may have the focus.
+    row(r, columns) {
       const n = Math.max(r.findings?.length ?? 0, this.failing.get(key2(r)) ?? 0);
-      return h(
-        "tr",
-        { class: changed ? "changed" : void 0 },
-        this.crd.namespaced && h("td", {}, r.namespace ?? ""),
-        h("td", {}, h("button", { type: "button", class: "link path", onclick: () => this.open(r.namespace, r.name) }, r.name)),
-        ...columns.map((c) => h("td", {}, r.cells[c.i] ?? "")),
-        h("td", {}, this.answer?.problem ? "" : n > 0 ? h("span", { class: "badge deprecated", title: r.findings?.[0] ? r.findings[0].path + ": " + r.findings[0].message : void 0 }, plural(n, "problem")) : h("span", { class: "ok" }, "yes"))
-      );
+      const content = JSON.stringify([r, n]);
+      let d = this.drawn.get(key2(r));
+      if (!d) {
+        const names2 = [this.crd.namespaced && h("td", {}, r.namespace ?? ""), h("td", {}, h("button", { type: "button", class: "link path", onclick: () => this.open(r.namespace, r.name) }, r.name))];
+        d = { element: h("tr", {}), names: names2, content: "" };
+      }
+      if (d.content !== content) {
+        d.content = content;
+        const complies = this.answer?.problem ? "" : n > 0 ? h("span", { class: "badge deprecated", title: r.findings?.[0] ? r.findings[0].path + ": " + r.findings[0].message : void 0 }, plural(n, "problem")) : h("span", { class: "ok" }, "yes");
+        arrange(d.element, ...d.names, ...columns.map((c) => h("td", {}, r.cells[c.i] ?? "")), h("td", {}, complies));
+      }
+      if (this.fresh.has(r)) {
+        d.element.classList.remove("changed");
+        void d.element.offsetWidth;
+        d.element.classList.add("changed");
+      }
+      return d;
     }
     open(namespace, name) {
       this.live.stop();
-      this.object = new ClusterObject(this.c, { crd: this.crd.name, semantics: this.c.state.semantics, name, ...namespace ? { namespace } : {} }, () => {
+      this.object = new ClusterObject(this.c, { crd: this.crd.name, name, ...namespace ? { namespace } : {} }, () => {
         this.object?.leave();
         this.object = void 0;
         this.draw();
