@@ -93,4 +93,12 @@ func TestRowsAndStages(t *testing.T) {
 	if got, err := choose("list,get"); err != nil || !slices.Equal(got, []string{"list", "get"}) {
 		t.Errorf("choose = %v, %v", got, err)
 	}
+	// Without names, a run has the rows that take up to 20 minutes.
+	all, err := choose("")
+	if err != nil || len(all) != len(rows())-7 || slices.Contains(all, "crds-openapi") || slices.Contains(all, "groups-rss") || !slices.Contains(all, "crds-rss") {
+		t.Errorf("choose = %v, %v", all, err)
+	}
+	if got, err := choose("groups-rss"); err != nil || len(got) != 1 {
+		t.Errorf("choose = %v, %v", got, err)
+	}
 }
