@@ -89,6 +89,9 @@ func (h *clusterHost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "cluster/crd":
 		answer(`{"text": "kind: CustomResourceDefinition\n"}`)
 	case "cluster/audit":
+		if strings.Contains(string(body), `"slow"`) {
+			time.Sleep(500 * time.Millisecond)
+		}
 		answer(`{"inspected": true, "objects": 2, "failing": 1, "findings": [], "failures": [{"namespace": "x", "name": "first", "problems": 3}]}`)
 	case "cluster/object":
 		answer(`{"versions": [{"name": "v1", "storage": true, "text": "a: 1", "lines": [{"text": "a: 1"}]}], "findings": [], "inspected": true, "stored": []}`)
@@ -207,6 +210,23 @@ func TestWatches(t *testing.T) {
 		if got := b.eval(`document.querySelector(".pager").innerText`); strings.Contains(got, "page") || strings.Contains(got, "Previous") {
 			t.Error(got)
 		}
+	})
+	t.Run("another namespace", func(t *testing.T) {
+		choose := func(namespace string) {
+			b.run(chromedp.Evaluate(fmt.Sprintf(`{ const n = document.querySelector(".namespace"); n.value = %q; n.dispatchEvent(new Event("change")); }`, namespace), nil))
+			b.text("first")
+		}
+		choose("slow")
+		b.click("Check all objects")
+		b.text("Checking…")
+		choose("y")
+		b.run(chromedp.Sleep(time.Second))
+		var last string
+		h.change(func() { last = h.last["cluster/objects"] })
+		if got := b.eval(`document.querySelector(".crd-page").innerText`); strings.Contains(got, "not comply") || strings.Contains(got, "Checking") || !strings.Contains(last, `"namespace":"y"`) {
+			t.Errorf("%s: %s", last, got)
+		}
+		choose("")
 	})
 	t.Run("other semantics", func(t *testing.T) {
 		b.click("Check all objects")

@@ -240,7 +240,7 @@ class CRDPage {
   update(crd: ClusterCRD): void {
     const changed = crd.revision !== this.crd.revision;
     this.crd = crd;
-    // A page that is not shown does so when it is refreshed.
+    // A page that is not shown is drawn when it is refreshed.
     if (!changed || !this.shown) return;
     this.drawAbout();
     this.object ? this.object.reload() : this.start();
@@ -430,8 +430,11 @@ class CRDPage {
   }
 
   private turn(by: number): void {
+    const token = this.answer?.continue;
     if (by < 0) this.tokens.pop();
-    else if (this.answer?.continue) this.tokens.push(this.answer.continue);
+    // A second click before the page is there does not skip a page.
+    else if (!token || token === this.tokens.at(-1)) return;
+    else this.tokens.push(token);
     this.start();
   }
 

@@ -1052,8 +1052,10 @@
       arrange(this.pager, this.tokens.length > 0 && this.previous, !!a.continue && this.next, this.note);
     }
     turn(by) {
+      const token2 = this.answer?.continue;
       if (by < 0) this.tokens.pop();
-      else if (this.answer?.continue) this.tokens.push(this.answer.continue);
+      else if (!token2 || token2 === this.tokens.at(-1)) return;
+      else this.tokens.push(token2);
       this.start();
     }
     // row returns the row of an object. What names the object stays: it may have the focus.
