@@ -97,11 +97,12 @@ func sharedDefinitions(prefix string) map[string]common.OpenAPIDefinition {
 	return r.definitions
 }
 
-// IsShared reports whether a definition is that of a type that all CRDs share. It is the same in the
-// documents of all of them.
-func (b *Builder) IsShared(name string) bool {
+// IsShared reports whether a definition in the documents of a version of a CRD is that of a type that all
+// CRDs share. It is the same in the documents of all of them, unless a kind has the name of such a type.
+func (b *Builder) IsShared(v *crd.Version, name string) bool {
 	_, ok := b.v3[name] // v2 has the same types
-	return ok
+	gvk := v.GroupVersionKind()
+	return ok && name != definitionName(gvk) && name != definitionName(gvk.GroupVersion().WithKind(v.Definition().Names().ListKind))
 }
 
 func refTo(prefix string) common.ReferenceCallback {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"espalier.dev/cmd/espalier/internal/heap"
 )
@@ -15,6 +16,7 @@ func main() {
 		os.Exit(code)
 	}
 	ctx, stop := withSignals(context.Background())
+	var expected atomic.Int64
 	a := &app{
 		program: os.Args[0],
 		stdin:   &interruptible{ctx: ctx, in: os.Stdin},
@@ -22,7 +24,7 @@ func main() {
 		stderr:  os.Stderr,
 		environ: os.LookupEnv,
 		tune:    func() { heap.Postpone(smallHeap) },
-		expect:  func(bytes int64) { heap.Postpone(smallHeap + uint64(min(8*bytes, maxGrowth))) },
+		expect:  func(bytes int64) { heap.Postpone(smallHeap + uint64(min(8*expected.Add(bytes), maxGrowth))) },
 		silence: silenceLogs,
 	}
 	code := a.run(ctx, os.Args[1:])

@@ -27,7 +27,7 @@ type app struct {
 	environ        func(string) (string, bool)
 	// tune prepares the process for a short-running command. It may be nil.
 	tune func()
-	// expect prepares the process for the use of CRDs of this size. It may be nil.
+	// expect prepares the process for the use of more CRDs, of this size. It may be nil.
 	expect func(bytes int64)
 	// silence ends the logs of the libraries of the server. It may be nil.
 	silence func()

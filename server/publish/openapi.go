@@ -39,10 +39,12 @@ type form struct {
 	write func() (text, error) // a function that writes once
 	// written is set when write does not take long any more.
 	written atomic.Bool
+	// builds is full while as many documents are written as may be at a time.
+	builds chan struct{}
 }
 
-func newForm(write func() (text, error)) *form {
-	f := &form{}
+func newForm(builds chan struct{}, write func() (text, error)) *form {
+	f := &form{builds: builds}
 	f.write = sync.OnceValues(func() (text, error) {
 		defer f.written.Store(true)
 		return write()
@@ -50,41 +52,55 @@ func newForm(write func() (text, error)) *form {
 	return f
 }
 
-// buildPatience is how long a request waits for a document: less than the server gives it. The first
-// document of very many CRDs may take longer.
-const buildPatience = 40 * time.Second
+const (
+	// buildPatience is how long a request waits for a document, at most a part of the time that the server
+	// gives it. The first document of very many CRDs may take longer.
+	buildPatience = 40 * time.Second
+	// maxBuilds is the number of documents that are written at a time: each change of a CRD makes new ones,
+	// and the requests for the old ones may have gone.
+	maxBuilds = 2
+)
 
 // errBuilding is the error of requests for a document that is still being written.
 var errBuilding = errors.New("the OpenAPI document is being written: try again")
 
 // get returns the text. It waits until it is written, as long as a request may take: a goroutine
-// continues to write it, for the next requests, and ends when it is written.
+// continues to write it, for the next requests, and ends when it is written. One that has not begun ends
+// with its request.
 func (f *form) get(ctx context.Context) (text, error) {
 	if f.written.Load() {
 		return f.write()
 	}
+	wait := buildPatience
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(deadline)*2/3)
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
 	done := make(chan struct{})
 	go func() {
+		select {
+		case f.builds <- struct{}{}:
+			defer func() { <-f.builds }()
+		case <-ctx.Done():
+			return
+		}
 		defer close(done)
 		defer func() { _ = recover() }() // the request below panics instead, which ends only the request
 		_, _ = f.write()                 // it gets both results, too
 	}()
-	patience := time.NewTimer(buildPatience)
-	defer patience.Stop()
 	select {
 	case <-done:
 		return f.write()
-	case <-patience.C:
-		return nil, errBuilding
 	case <-ctx.Done():
 		return nil, errBuilding
 	}
 }
 
-func newDocument(version, hash string, join func() (*joined, error), toProto func([]byte) ([]byte, error), pack func([]byte) (*piece, error)) *document {
+func (p *Publisher) newDocument(version, hash string, join func() (*joined, error), toProto func([]byte) ([]byte, error), pack func([]byte) (*piece, error)) *document {
 	join = sync.OnceValues(join)
 	write := func(format func(*joined) (text, error)) *form {
-		return newForm(func() (text, error) {
+		return newForm(p.builds, func() (text, error) {
 			j, err := join()
 			if err != nil {
 				return nil, err
@@ -119,7 +135,7 @@ func (d *document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Etag", strconv.Quote(d.hash))
-	if r.Header.Get("If-None-Match") == w.Header().Get("Etag") {
+	if matches(r.Header.Get("If-None-Match"), w.Header().Get("Etag")) {
 		w.WriteHeader(http.StatusNotModified) // without writing the document
 		return
 	}
@@ -135,16 +151,30 @@ func (d *document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", contentType)
 	serve := func(w http.ResponseWriter, r *http.Request) { http.ServeContent(w, r, "", time.Time{}, t.reader()) }
-	switch {
-	case t.isPacked() && r.Method == http.MethodGet && r.Header.Get("Range") == "" && acceptsGzip(r.Header.Get("Accept-Encoding")):
-		w.Header().Set("Content-Encoding", "gzip")
+	if t.isPacked() {
 		w.Header().Add("Vary", "Accept-Encoding")
+	}
+	// A range of what a client has in part may be one of the other encoding: it gets all.
+	isRange := r.Header.Get("Range") != "" && r.Header.Get("If-Range") == ""
+	switch {
+	case t.isPacked() && r.Method == http.MethodGet && !isRange && acceptsGzip(r.Header.Get("Accept-Encoding")):
+		w.Header().Set("Content-Encoding", "gzip")
 		_ = t.writeGzip(w) // the client has gone
 	case d.version == "v2":
 		gziphandler.GzipHandler(http.HandlerFunc(serve)).ServeHTTP(w, r)
 	default:
 		serve(w, r)
 	}
+}
+
+// matches reports whether a header If-None-Match has a tag.
+func matches(header, tag string) bool {
+	for one := range strings.SplitSeq(header, ",") {
+		if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == tag {
+			return true
+		}
+	}
+	return false
 }
 
 // acceptsGzip reports whether a client accepts gzip, by its header Accept-Encoding.
@@ -300,7 +330,7 @@ func identify(d *crd.Definition) (string, error) {
 }
 
 func (p *Publisher) newV3(gv *groupVersion, hash string) *document {
-	return newDocument("v3", hash, func() (*joined, error) {
+	return p.newDocument("v3", hash, func() (*joined, error) {
 		return joinV3(allParts(gv.served, p.partOf, func(v *served.Description) string { return v.Definition().Name() }))
 	}, handler3.ToV3ProtoBinary, p.v3parts.packer.pack)
 }

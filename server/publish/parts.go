@@ -50,7 +50,7 @@ func (p *Publisher) partOf(v *served.Description) (*part, error) {
 		if err := addAll(w, doc.Paths.Paths, nil, marshal); err != nil {
 			return err
 		}
-		return addAll(w, doc.Components.Schemas, p.equal(v.OpenAPI.GoTypes), marshal)
+		return addAll(w, doc.Components.Schemas, p.equal(v.OpenAPI.GoTypes, v.Version), marshal)
 	})
 }
 
@@ -76,7 +76,7 @@ func (p *Publisher) swaggerOf(d *crd.Definition) (*part, error) {
 			return err
 		}
 		// As in kube-apiserver: clients of OpenAPI v2 do not expect defaults.
-		if err := addAll(w, doc.Definitions, p.equal(goTypes), func(s spec.Schema) ([]byte, error) {
+		if err := addAll(w, doc.Definitions, p.equal(goTypes, d.Versions()...), func(s spec.Schema) ([]byte, error) {
 			return marshal(handler.PruneDefaultsSchema(&s))
 		}); err != nil {
 			return err
@@ -101,17 +101,17 @@ func marshal[V json.Marshaler](v V) ([]byte, error) {
 // packs reports whether new parts are packed.
 func (p *Publisher) packs() bool { return p.config.Source.Catalog().Len() >= p.packFrom }
 
-// equal returns which definitions are equal in all parts: of Go types all, otherwise those of the
-// types that all resources share.
-func (p *Publisher) equal(goTypes bool) func(string) string {
+// equal returns which definitions of versions are equal in all parts: of Go types all, otherwise those of
+// the types that all resources share.
+func (p *Publisher) equal(goTypes bool, versions ...*crd.Version) func(string) string {
 	return func(name string) string {
 		switch {
 		case goTypes:
 			return "type " + name
-		case p.builder().IsShared(name):
-			return name
+		case slices.ContainsFunc(versions, func(v *crd.Version) bool { return !p.builder().IsShared(v, name) }):
+			return ""
 		}
-		return ""
+		return name
 	}
 }
 

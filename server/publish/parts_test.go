@@ -92,6 +92,40 @@ func testParts(t *testing.T, packFrom int) {
 	}
 }
 
+// TestSharedNames checks that a CRD whose definition has the name of a type that all CRDs share has its own
+// schema, and that the others keep theirs, whichever is described first.
+func TestSharedNames(t *testing.T) {
+	const shared = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+	impostor := define(t, "objectmetas.meta.apis.pkg.apimachinery.k8s.io", func(c *api.CustomResourceDefinition) {
+		c.Status.AcceptedNames.Kind = "ObjectMeta"
+		c.Spec.Names.Kind = "ObjectMeta"
+		c.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = "of the impostor"
+	})
+	honest := define(t, "things.example.com")
+	paths := []string{"/openapi/v3/apis/meta.apis.pkg.apimachinery.k8s.io/v1", "/openapi/v3/apis/example.com/v1"}
+	for _, order := range [][]int{{0, 1}, {1, 0}} {
+		src := &source{}
+		src.set(impostor, honest)
+		p := newPublisher(src)
+		for _, i := range order {
+			w := httptest.NewRecorder()
+			p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, paths[i], nil))
+			var doc struct {
+				Components struct {
+					Schemas map[string]struct{ Description string }
+				}
+			}
+			if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
+				t.Fatalf("%s: %d %v", paths[i], w.Code, err)
+			}
+			got := doc.Components.Schemas[shared].Description
+			if isOwn := got == "of the impostor"; got == "" || isOwn != (i == 0) {
+				t.Errorf("%s, order %v: %s is described as %q", paths[i], order, shared, got)
+			}
+		}
+	}
+}
+
 // TestPartsAfterChange checks that a change of one CRD describes that one again, and nothing
 // else.
 func TestPartsAfterChange(t *testing.T) {

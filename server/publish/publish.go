@@ -75,6 +75,8 @@ type Publisher struct {
 	v2parts, v3parts *parts
 	packFrom         int
 
+	// builds is full while as many documents are written as may be at a time.
+	builds chan struct{}
 	// v2mu guards the OpenAPI v2 document.
 	v2mu  sync.Mutex
 	whole *document
@@ -86,7 +88,7 @@ func New(c Config) *Publisher {
 		config:  c,
 		codecs:  newCodecs(c.Codecs),
 		builder: sync.OnceValue(func() *openapi.Builder { return openapi.New(openapi.Options{Scheme: knownKinds()}) }),
-		v2parts: newParts(), v3parts: newParts(), packFrom: packFrom,
+		v2parts: newParts(), v3parts: newParts(), packFrom: packFrom, builds: make(chan struct{}, maxBuilds),
 	}
 }
 

@@ -38,7 +38,7 @@ func (s *snapshot) newV2() (*document, error) {
 	p.v2mu.Lock()
 	defer p.v2mu.Unlock()
 	if p.whole == nil || p.whole.hash != h {
-		p.whole = newDocument("v2", h, func() (*joined, error) {
+		p.whole = p.newDocument("v2", h, func() (*joined, error) {
 			return joinV2(allParts(definitions, p.swaggerOf, (*crd.Definition).Name))
 		}, handler.ToProtoBinary, p.v2parts.packer.pack)
 	}

@@ -112,11 +112,12 @@ const (
 func (t *Trimmer) Trim() bool {
 	sample := []metrics.Sample{
 		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
-		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/unused:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
 	}
 	metrics.Read(sample)
 	value := func(i int) uint64 { return sample[i].Value.Uint64() }
-	live, held := value(1), value(2)+value(3)+value(4)
+	// Gaps between objects are not counted: they cannot be returned.
+	live, held := value(1), value(2)+value(3)
 	idle := value(0)-t.allocated < live/idlePart
 	t.allocated = value(0)
 	if !idle || held < live+live/unusedPart+unusedBytes {

@@ -87,3 +87,25 @@ func TestTrimmer(t *testing.T) {
 	}
 	runtime.KeepAlive(kept)
 }
+
+// TestTrimmerGaps checks that gaps between objects, which cannot be returned, do not make an idle process
+// collect garbage again and again.
+func TestTrimmerGaps(t *testing.T) {
+	var trimmer Trimmer
+	objects := make([]*[256]byte, 1<<20) // 256 MB
+	for i := range objects {
+		objects[i] = new([256]byte)
+	}
+	for i := range objects {
+		if i%4 != 0 {
+			objects[i] = nil
+		}
+	}
+	runtime.GC()
+	trimmer.Trim()
+	trimmer.Trim()
+	if trimmer.Trim() || trimmer.Trim() {
+		t.Error("an idle process with gaps between its objects is trimmed again")
+	}
+	runtime.KeepAlive(objects)
+}
