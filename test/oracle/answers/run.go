@@ -110,6 +110,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "<time>"},
 	{regexp.MustCompile(`(ResourceVersion in object meta: |ResourceVersion in record \(|current: |resourceVersion\\":\\"|resourceVersion":")\d+`), "$1<version>"},
 	{regexp.MustCompile(`A_[a-z0-9]{5}\b`), "<generated>"},
+	{regexp.MustCompile(`X509SHA256=[0-9a-f]+`), "<credential>"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "<server>"},
 	{regexp.MustCompile(`\b10\.0\.0\.\d+\b`), "<address>"},
 }
