@@ -199,7 +199,13 @@ func (b *tab) eval(expression string) string {
 // wait waits until an expression is true.
 func (b *tab) wait(expression string) {
 	b.t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(30 * time.Millisecond) {
+	b.waitFor(expression, 30*time.Second)
+}
+
+// waitFor waits for a limited time until an expression is true.
+func (b *tab) waitFor(expression string, limit time.Duration) {
+	b.t.Helper()
+	for end := time.Now().Add(limit); ; time.Sleep(30 * time.Millisecond) {
 		var ok bool
 		err := chromedp.Run(b.ctx, chromedp.Evaluate("!!("+expression+")", &ok))
 		if err == nil && ok {
