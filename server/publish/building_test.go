@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,14 +16,14 @@ import (
 func TestBuilding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		builds := make(chan struct{}, 1)
-		begun := 0
+		var begun atomic.Int32
 		slow := newForm(builds, func() (text, error) {
-			begun++
+			begun.Add(1)
 			time.Sleep(time.Minute)
 			return text{rawPiece([]byte("{}"))}, nil
 		})
 		other := newForm(builds, func() (text, error) {
-			begun++
+			begun.Add(1)
 			return text{rawPiece([]byte("[]"))}, nil
 		})
 		d := &document{version: "v3", hash: "x", json: slow}
@@ -35,8 +36,8 @@ func TestBuilding(t *testing.T) {
 		}
 		short, end := context.WithTimeout(t.Context(), time.Second)
 		defer end()
-		if _, err := other.get(short); !errors.Is(err, errBuilding) || begun != 1 {
-			t.Errorf("got %v, %d documents are written", err, begun)
+		if _, err := other.get(short); !errors.Is(err, errBuilding) || begun.Load() != 1 {
+			t.Errorf("got %v, %d documents are written", err, begun.Load())
 		}
 		// The next request gets what the first one began, and then the other document is written.
 		w = httptest.NewRecorder()
@@ -44,8 +45,8 @@ func TestBuilding(t *testing.T) {
 		if w.Code != http.StatusOK || w.Body.String() != "{}" {
 			t.Errorf("got %d, %s", w.Code, w.Body)
 		}
-		if _, err := other.get(t.Context()); err != nil || begun != 2 {
-			t.Errorf("got %v, %d documents were written", err, begun)
+		if _, err := other.get(t.Context()); err != nil || begun.Load() != 2 {
+			t.Errorf("got %v, %d documents were written", err, begun.Load())
 		}
 	})
 }
