@@ -22,7 +22,10 @@ type composition struct {
 
 func (c *compilers) compose() (*composition, error) {
 	made, err := plugincel.NewCompositedCompiler(c.set())
-	return &composition{made, map[string]bool{}}, err
+	if err != nil {
+		return nil, err
+	}
+	return &composition{made, map[string]bool{}}, nil
 }
 
 // Policy returns a compiler with variables.
@@ -58,16 +61,18 @@ func (p *policyCompiler) Compile(path *field.Path, e admissionregistration.Expre
 
 // Declare declares a variable, and reports the errors of its expression.
 func (p *policyCompiler) Declare(path *field.Path, name string, e admissionregistration.Expression) field.ErrorList {
-	err := error(nil)
-	if len(p.declarations) > 0 {
-		err = p.forget(e.Text)
-	} else if used, ok := p.from.used.Get().(*composition); ok {
-		p.current = used // some of its variables are not those of this policy
-		err = p.forget(e.Text)
-	} else {
-		p.current, err = p.from.compose()
+	if len(p.declarations) == 0 {
+		own, ok := p.from.used.Get().(*composition)
+		if !ok {
+			var err error
+			if own, err = p.from.compose(); err != nil {
+				return field.ErrorList{field.InternalError(path, err)}
+			}
+		}
+		p.current = own
 	}
-	if err != nil {
+	// Some of its variables may not be those of this policy.
+	if err := p.forget(e.Text); err != nil {
 		return field.ErrorList{field.InternalError(path, err)}
 	}
 	d := declaration{name, e}

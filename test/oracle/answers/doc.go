@@ -4,5 +4,6 @@
 // other, so both servers have the same objects when they answer one.
 //
 // testdata/differences.txt has the requests whose answers differ. It may only get shorter: the test
-// fails if another answer differs, and if one of the list does not.
+// fails if another answer differs, and if one of the list does not. ANSWERS_OUTPUT names a file for both
+// answers of each.
 package answers

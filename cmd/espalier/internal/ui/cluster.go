@@ -242,6 +242,9 @@ func (c *Cluster) definition(ctx context.Context, name string, sem protocol.Sema
 		return nil, nil, err
 	}
 	d, err := c.compiled.Get(compiledKey{name, known.Revision, sem.Semantics}, func() (*definition, error) {
+		// Other requests wait for the same CRD: it is read although this one may be canceled.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		defer cancel()
 		o, err := live.Definition(ctx, name)
 		if err != nil {
 			return nil, err
