@@ -138,7 +138,7 @@ func (h *Handler) Wrap(next http.Handler) http.Handler {
 }
 
 func (h *Handler) serve(w http.ResponseWriter, req *http.Request, info *apirequest.RequestInfo, r *kinds.Resource) {
-	f, err := h.handler(req.Method, info, r)
+	f, err := h.handler(req, info, r)
 	if err == nil && req.Method == http.MethodPatch {
 		err = h.checkPatch(req, info, r)
 	}
@@ -164,8 +164,8 @@ func patchTypes() []string {
 }
 
 // handler returns the handler of a request, by its subresource and verb.
-func (h *Handler) handler(method string, info *apirequest.RequestInfo, r *kinds.Resource) (http.HandlerFunc, error) {
-	if err := routes(r).Check(method, info); err != nil {
+func (h *Handler) handler(req *http.Request, info *apirequest.RequestInfo, r *kinds.Resource) (http.HandlerFunc, error) {
+	if err := routes(r).Check(req, info); err != nil {
 		return nil, err
 	}
 	if info.Subresource != "" {
@@ -198,7 +198,7 @@ func (h *Handler) rest(scope *handlers.RequestScope, r *kinds.Resource) *serverr
 
 // routes returns the paths of a resource, and their methods.
 func routes(r *kinds.Resource) served.Routes {
-	return served.Routes{Namespaced: r.Namespaced, Verbs: r.Verbs(), Subresource: func(name string) []string {
+	return served.Routes{Namespaced: r.Namespaced, Verbs: r.Verbs(), Media: served.OwnMedia, Subresource: func(name string) []string {
 		if s := r.Subresource(name); s != nil {
 			return s.Verbs
 		}

@@ -311,9 +311,11 @@ func (h *Handler) find(ctx context.Context, r *apirequest.RequestInfo) (*crd.Ver
 // route returns an error if a version does not have the path of a request, or its method. CRDs
 // have the errors of kube-apiserver's own resources. For custom resources the errors of
 // endpointHandler are those of kube-apiserver, and here are the rest.
-func (s *serving) route(method string, r *apirequest.RequestInfo, v *crd.Version) error {
+func (s *serving) route(req *http.Request, r *apirequest.RequestInfo, v *crd.Version) error {
 	if s.fixed != nil {
-		return s.describe(v).Routes().Check(method, r)
+		routes := s.describe(v).Routes()
+		routes.Media = served.OwnMedia
+		return routes.Check(req, r)
 	}
 	namespaced := v.Definition().Namespaced()
 	switch {
@@ -362,7 +364,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.unserved(w, req, r)
 		return
 	}
-	if err := s.route(req.Method, r, v); err != nil {
+	if err := s.route(req, r, v); err != nil {
 		h.fail(w, req, r, err)
 		return
 	}

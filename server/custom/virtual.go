@@ -85,7 +85,7 @@ func (h *Handler) virtual(r *apirequest.RequestInfo) *virtual {
 
 // serve handles a request.
 func (v *virtual) serve(h *Handler, w http.ResponseWriter, req *http.Request, r *apirequest.RequestInfo) {
-	err := v.description.Routes().Check(req.Method, r)
+	err := v.description.Routes().Check(req, r)
 	if err == nil && !v.description.Can(r.Verb, "") {
 		err = apierrors.NewMethodNotSupported(v.Definition.GroupResource(), r.Verb)
 	}

@@ -17,22 +17,27 @@ type Routes struct {
 	Verbs []string
 	// Subresource returns the verbs of a subresource, and none if it does not exist.
 	Subresource func(name string) []string
+	// Media are the media types of the paths. Nil means that only the handlers check them.
+	Media *Media
 }
 
-// Check returns nil if the resource has the path of a request, and the path has its method. The
-// error is that of kube-apiserver: not found if there is no such path, whether or not the object
-// exists, or method not allowed.
+// Check returns nil if the resource has the path of a request, and the path has its method and
+// media types. The error is that of kube-apiserver: not found if there is no such path, whether or
+// not the object exists, method not allowed, unsupported media type, or not acceptable.
 //
 // The verb of a request, which is authorized, is the same for the path of a collection and of an
 // object. A POST to the path of an object must not be handled: the name and the namespace in
 // the path would be authorized, and the object in the body created.
-func (r Routes) Check(method string, info *apirequest.RequestInfo) error {
+func (r Routes) Check(req *http.Request, info *apirequest.RequestInfo) error {
 	methods := r.methods(info)
 	if len(methods) == 0 {
 		return NotFound()
 	}
-	if !slices.Contains(methods, method) {
+	if !slices.Contains(methods, req.Method) {
 		return NotAllowed()
+	}
+	if r.Media != nil {
+		return r.Media.check(req, info)
 	}
 	return nil
 }
@@ -125,11 +130,11 @@ func inScope(namespaced bool, info *apirequest.RequestInfo) bool {
 }
 
 // NotFound returns the error of a path that does not exist.
-func NotFound() error { return generic(http.StatusNotFound) }
+func NotFound() error { return generic(http.StatusNotFound, "") }
 
 // NotAllowed returns the error of a method that a path does not have.
-func NotAllowed() error { return generic(http.StatusMethodNotAllowed) }
+func NotAllowed() error { return generic(http.StatusMethodNotAllowed, "") }
 
-func generic(code int) error {
-	return apierrors.NewGenericServerResponse(code, "", runtimeschema.GroupResource{}, "", "", 0, false)
+func generic(code int, message string) error {
+	return apierrors.NewGenericServerResponse(code, "", runtimeschema.GroupResource{}, "", message, 0, false)
 }

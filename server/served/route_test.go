@@ -79,7 +79,7 @@ func TestRoutes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			switch err := c.routes.Check(method, info); {
+			switch err := c.routes.Check(req, info); {
 			case slices.Contains(strings.Fields(c.methods), method):
 				if err != nil {
 					t.Errorf("%s %s: %v", method, c.path, err)
