@@ -73,10 +73,19 @@ page: ## compile the web page, and check its types if npx is installed
 	@if command -v npx >/dev/null; then cd web/page/src && npx --yes --package typescript@5.9 tsc --project .; \
 	  else echo "the types are not checked: npx is not installed"; fi
 
+# The versions and hashes of the packages are in package-lock.json. None of their scripts is run.
+.PHONY: editor
+editor: ## bundle CodeMirror for the web page, in web/page/bundle; needs Node.js, and downloads packages with npm
+	cd web/page/codemirror && npm ci --ignore-scripts --no-audit --no-fund && npx --yes --package typescript@5.9 tsc --project .
+	cd test/tools && go run ./page -editor ../..
+
 # The same commit gives the same files: paths and the version of the tree are left out.
 .PHONY: web
-web: ## write the web page with the engine as WebAssembly to dist/web, for static hosts
+web: ## write the web page with the engine as WebAssembly to dist/web, for static hosts; PLAIN=1 leaves out CodeMirror
 	rm -rf dist/web && mkdir -p dist/web && cp web/page/static/* dist/web/
+	@if [ -n '$(PLAIN)' ] || ! command -v npm >/dev/null; then echo "without CodeMirror, the page has its plain editor: install npm"; else \
+	  $(MAKE) --no-print-directory editor && cp web/page/bundle/* dist/web/ && \
+	  sed 's|<script src="page.js"|<script src="codemirror.js" defer></script>&|' web/page/static/index.html >dist/web/index.html; fi
 	cp "$$(go env GOROOT)/lib/wasm/wasm_exec.js" dist/web/
 	GOFLAGS= GOOS=js GOARCH=wasm go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags='-s -w -buildid=' -o dist/web/espalier.wasm ./web/wasm
 	GOFLAGS= GOOS=js GOARCH=wasm go build -trimpath -buildvcs=false -tags grpcnotrace,small -ldflags='-s -w -buildid=' -o dist/web/small.wasm ./web/wasm

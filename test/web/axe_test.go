@@ -3,7 +3,6 @@ package web
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,14 +36,7 @@ func (b *tab) axe(where string) (found []violation, ok bool) {
 	b.t.Helper()
 	source := axeSource()
 	if source == "" {
-		if _, err := exec.LookPath("npm"); err != nil {
-			b.t.Logf("SKIPPED: accessibility of %s: npm is not installed, which installs axe-core", where)
-			return nil, false
-		}
-		if os.Getenv("CI") != "" {
-			b.t.Fatal("no axe-core: run npm ci in test/web")
-		}
-		b.t.Logf("SKIPPED: accessibility of %s: run npm ci in test/web", where)
+		b.t.Logf("SKIPPED: accessibility of %s: no axe-core: install npm, and run npm ci in test/web", where)
 		return nil, false
 	}
 	var report string

@@ -26,8 +26,15 @@ import (
 // root is the root of the repository.
 const root = "../.."
 
-// program builds espalier, once.
-var program = sync.OnceValues(func() (string, error) { return build("espalier", "-tags", "noserver,grpcnotrace") })
+// program builds espalier with one of the editors, once.
+func program(editor int) (string, error) { return built[editor]() }
+
+var built = []func() (string, error){
+	sync.OnceValues(func() (string, error) { return build("espalier", "-tags", "noserver,grpcnotrace"+editors[0].tags) }),
+	sync.OnceValues(func() (string, error) {
+		return build("espalier-codemirror", "-tags", "noserver,grpcnotrace"+editors[1].tags)
+	}),
+}
 
 // programs is the directory of what is built.
 var programs = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "espalier-web") })
@@ -73,7 +80,13 @@ func chromium(t *testing.T) string {
 // serve runs espalier ui, and returns the link that it prints.
 func serve(t *testing.T, args ...string) string {
 	t.Helper()
-	path, err := program()
+	return serveWith(t, 0, args...)
+}
+
+// serveWith runs espalier ui with one of the editors.
+func serveWith(t *testing.T, editor int, args ...string) string {
+	t.Helper()
+	path, err := program(editor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,6 +174,10 @@ func browse(t *testing.T, link string, width, height int64, dark bool) *tab {
 	b.run(network.Enable(), log.Enable(), runtime.Enable(),
 		chromedp.EmulateViewport(width, height),
 		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}),
+		chromedp.ActionFunc(func(ctx context.Context) error {
+			_, err := page.AddScriptToEvaluateOnNewDocument(editorScript).Do(ctx)
+			return err
+		}),
 		chromedp.Navigate(link))
 	t.Cleanup(func() {
 		b.mu.Lock()
@@ -230,14 +247,6 @@ func (b *tab) click(text string) {
 	find := fmt.Sprintf(`[...document.querySelectorAll("button,label,summary")].find(e => e.offsetParent && e.textContent.trim().startsWith(%q))`, text)
 	b.wait(find)
 	b.run(chromedp.Evaluate("("+find+").click()", nil))
-}
-
-// typeAt replaces the text of an editor.
-func (b *tab) typeAt(label, text string) {
-	b.t.Helper()
-	area := fmt.Sprintf(`[...document.querySelectorAll("textarea")].find(e => e.offsetParent && e.ariaLabel === %q)`, label)
-	b.wait(area)
-	b.run(chromedp.Evaluate(fmt.Sprintf(`{ const a = %s; a.focus(); a.value = %q; a.setSelectionRange(a.value.length, a.value.length); a.dispatchEvent(new InputEvent("input", {bubbles: true})); }`, area, text), nil))
 }
 
 // screenshot writes a picture to the directory that ESPALIER_SHOTS names, if it is set.

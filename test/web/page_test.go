@@ -58,21 +58,26 @@ func TestViews(t *testing.T) {
 	}
 }
 
+// TestPlayground uses the playground, with each editor.
 func TestPlayground(t *testing.T) {
-	chromium(t)
-	b := open(t, serve(t), 1440, 900, false)
+	withEditors(t, testPlayground)
+}
+
+func testPlayground(t *testing.T, serve func(args ...string) string) {
+	b := open(t, serve(), 1440, 900, false)
+	editor := b.eval(`editor("Object").kind`)
 	b.text("Rejected: an API server would not create this object")
 	t.Run("a finding leads to the object and to the schema", func(t *testing.T) {
 		b.click("spec.schedule")
-		if got := b.eval(`getSelection().toString() || document.activeElement.value.slice(document.activeElement.selectionStart, document.activeElement.selectionEnd)`); got != "0 * * *" {
+		if got := b.eval(`editor("Object").selected()`); got != "0 * * *" {
 			t.Errorf("selects %q", got)
 		}
 		b.click("schema, line")
-		b.wait(`document.activeElement.ariaLabel === "CustomResourceDefinitions"`)
+		b.wait(`editor("CustomResourceDefinitions").focused()`)
 	})
 	t.Run("a fix is applied", func(t *testing.T) {
 		b.click("Rename")
-		b.wait(`[...document.querySelectorAll("textarea")].some(a => a.value.includes("  replicas: 3"))`)
+		b.wait(`editor("Object").value().includes("  replicas: 3")`)
 	})
 	t.Run("a valid object is accepted", func(t *testing.T) {
 		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  schedule: 0 1 * * *\n")
@@ -84,36 +89,36 @@ func TestPlayground(t *testing.T) {
 		b.text("The object cannot be read")
 		b.text("The result before:")
 		b.text("defaulted to \"Allow\"")
-		b.screenshot("broken")
+		b.screenshot(editor + "-broken")
 		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  schedule: 0 1 * * *\n")
 		b.wait(`!document.body.innerText.includes("The result before:")`)
 	})
 	t.Run("completion", func(t *testing.T) {
 		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  schedule: 0 1 * * *\n  ")
 		b.run(chromedp.KeyEvent("conc"))
-		b.wait(`document.querySelector(".popup:not([hidden]) [aria-selected=true] .label")?.textContent === "concurrencyPolicy"`)
-		b.screenshot("completion")
+		b.wait(`editor("Object").completion() === "concurrencyPolicy"`)
+		b.screenshot(editor + "-completion")
 		b.run(chromedp.KeyEvent(kb.Enter))
-		b.wait(`document.activeElement.value.includes("  concurrencyPolicy:")`)
+		b.wait(`editor("Object").value().includes("  concurrencyPolicy:")`)
 	})
 	t.Run("hover", func(t *testing.T) {
 		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  replicas: 0\n")
 		b.text("Rejected")
-		b.run(chromedp.Evaluate(`{ const a = document.activeElement; const at = a.value.indexOf("replicas") + 2; a.setSelectionRange(at, at); }`, nil),
+		b.run(chromedp.Evaluate(`{ const e = editor("Object"); const at = e.value().indexOf("replicas") + 2; e.select(at, at); }`, nil),
 			chromedp.KeyEvent(" ", chromedp.KeyModifiers(2|8)))
-		b.wait(`document.querySelector(".tip:not([hidden])")?.innerText.includes("Number of concurrent runs")`)
-		b.screenshot("hover")
+		b.wait(`editor("Object").tip().includes("Number of concurrent runs")`)
+		b.screenshot(editor + "-hover")
 	})
 	t.Run("update", func(t *testing.T) {
 		pick(b, "Update: ratcheting and oldSelf")
 		b.text("a volume cannot shrink")
 		b.text("would not update this object")
-		b.screenshot("update")
+		b.screenshot(editor + "-update")
 	})
 	t.Run("semantics side by side", func(t *testing.T) {
 		pick(b, "Where the two semantics differ")
 		b.text("The two schema semantics differ for this object.")
-		b.screenshot("semantics")
+		b.screenshot(editor + "-semantics")
 	})
 	t.Run("files that are chosen", func(t *testing.T) {
 		files := []string{filepath.Join(root, "examples", "crontab", "crd.yaml"), filepath.Join(root, "examples", "crontab", "nightly.yaml")}
@@ -124,13 +129,13 @@ func TestPlayground(t *testing.T) {
 			}
 		}
 		b.run(chromedp.SetUploadFiles("#chooser", files, chromedp.ByQuery, chromedp.NodeReady))
-		b.wait(`[...document.querySelectorAll("textarea")].some(a => a.ariaLabel === "Object" && a.value.includes("name: nightly"))`)
+		b.wait(`editor("Object").value().includes("name: nightly")`)
 		b.text("Accepted: an API server would")
 	})
 	t.Run("built-in kinds", func(t *testing.T) {
 		pick(b, "A Deployment of Kubernetes itself")
 		b.text("spec.template.spec.containers[0].ports[0].containerPort")
-		b.screenshot("deployment")
+		b.screenshot(editor + "-deployment")
 	})
 }
 

@@ -1,11 +1,13 @@
-// Command page compiles the sources of the web page, web/page/src, to web/page/static.
+// Command page compiles the sources of the web page, web/page/src, to web/page/static. With -editor, it
+// bundles CodeMirror, which npm has installed in web/page/codemirror, to web/page/bundle.
 //
-// It uses esbuild as a library: its version is in go.mod like that of every other tool, it needs no
-// Node, and what it writes is our code only.
+// It uses esbuild as a library: its version is in go.mod like that of every other tool, and it needs no
+// Node. What it writes to static is our code only, and committed; the bundle is not.
 package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,24 +16,34 @@ import (
 )
 
 func main() {
+	editor := flag.Bool("editor", false, "bundle CodeMirror")
+	flag.Parse()
 	root := "../.."
-	if len(os.Args) > 1 {
-		root = os.Args[1]
+	if flag.NArg() > 0 {
+		root = flag.Arg(0)
 	}
-	if err := write(root); err != nil {
+	dir, build := "static", build
+	if *editor {
+		dir, build = "bundle", bundle
+	}
+	if err := write(root, dir, build); err != nil {
 		fmt.Fprintln(os.Stderr, "page:", err)
 		os.Exit(1)
 	}
 }
 
-// write compiles the page.
-func write(root string) error {
+// write writes files to a directory of the page.
+func write(root, dir string, build func(root string) (map[string][]byte, error)) error {
 	files, err := build(root)
 	if err != nil {
 		return err
 	}
+	dir = filepath.Join(root, "web", "page", dir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(root, "web", "page", "static", name), text, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
 			return err
 		}
 	}
@@ -59,16 +71,8 @@ func build(root string) (map[string][]byte, error) {
 		LegalComments: api.LegalCommentsNone,
 		LogLevel:      api.LogLevelSilent,
 	})
-	if len(result.Errors) > 0 {
-		var all []error
-		for _, e := range result.Errors {
-			where := ""
-			if e.Location != nil {
-				where = fmt.Sprintf("%s:%d: ", e.Location.File, e.Location.Line)
-			}
-			all = append(all, errors.New(where+e.Text))
-		}
-		return nil, errors.Join(all...)
+	if err := problems(result); err != nil {
+		return nil, err
 	}
 	files := map[string][]byte{}
 	for _, f := range result.OutputFiles {
@@ -80,4 +84,17 @@ func build(root string) (map[string][]byte, error) {
 		}
 	}
 	return files, nil
+}
+
+// problems returns the errors of a build.
+func problems(result api.BuildResult) error {
+	var all []error
+	for _, e := range result.Errors {
+		where := ""
+		if e.Location != nil {
+			where = fmt.Sprintf("%s:%d: ", e.Location.File, e.Location.Line)
+		}
+		all = append(all, errors.New(where+e.Text))
+	}
+	return errors.Join(all...)
 }

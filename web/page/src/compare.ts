@@ -2,7 +2,7 @@
 
 import type { Context, View } from "./context";
 import { h, plural, replace } from "./dom";
-import { Editor } from "./editor";
+import { newEditor, type Editor } from "./editor";
 import { Latest } from "./engine";
 import { findingItem, findingList } from "./findings";
 import type { CompareAnswer } from "./protocol";
@@ -15,8 +15,8 @@ export class Compare implements View {
   private readonly latest = new Latest();
 
   constructor(private readonly c: Context) {
-    this.before = new Editor("Old CRD", () => this.edited());
-    this.after = new Editor("New CRD", () => this.edited());
+    this.before = newEditor("Old CRD", () => this.edited());
+    this.after = newEditor("New CRD", () => this.edited());
     this.element = h(
       "div",
       { class: "playground" },

@@ -1,9 +1,8 @@
 // What the views share.
 
 import type { Engine } from "./engine";
-import type { Assistance } from "./editor";
+import type { Assistance, Editor } from "./editor";
 import type { Fix } from "./protocol";
-import type { Editor } from "./editor";
 import type { State } from "./state";
 
 export interface Context {
@@ -46,12 +45,12 @@ export function applyFix(c: Context, editor: Editor, text: string, fix: Fix): vo
   // The next keystroke cancels it.
   const controller = new AbortController();
   const abort = () => controller.abort();
-  editor.element.addEventListener("input", abort, { once: true });
+  editor.element.addEventListener("keydown", abort, { once: true });
   c.engine
     .ask("apply", { text, fix }, controller.signal)
     .then(
       (a) => (editor.value === text ? editor.edit(a.start, a.end, a.text) : changed()),
       (e: unknown) => (controller.signal.aborted ? changed() : c.say(e instanceof Error ? e.message : String(e))),
     )
-    .finally(() => editor.element.removeEventListener("input", abort));
+    .finally(() => editor.element.removeEventListener("keydown", abort));
 }

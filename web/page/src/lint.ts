@@ -2,7 +2,7 @@
 
 import { applyFix, assistance, type Context, type View } from "./context";
 import { h, plural, replace } from "./dom";
-import { Editor } from "./editor";
+import { newEditor, type Editor } from "./editor";
 import { Latest } from "./engine";
 import { counts, findingList } from "./findings";
 import { markdown } from "./markdown";
@@ -17,7 +17,7 @@ export class Lint implements View {
   private readonly latest = new Latest();
 
   constructor(private readonly c: Context) {
-    this.crds = new Editor("CustomResourceDefinitions", () => this.edited(), assistance(c));
+    this.crds = newEditor("CustomResourceDefinitions", () => this.edited(), assistance(c));
     this.conventions = h("input", { type: "checkbox", id: "conventions" });
     this.conventions.addEventListener("change", () => this.ask(0));
     this.element = h(

@@ -78,6 +78,8 @@ const names = Object.keys(shown);
 
 function show(view: string): void {
   if (view !== current) shown[current]?.leave?.();
+  // Editors have lines that end with a line feed, and positions must be theirs.
+  for (const key of ["crds", "object", "old", "before"] as const) state[key] = state[key].replace(/\r\n?/g, "\n");
   current = state.view = view;
   document.body.classList.toggle("in-cluster", view === "cluster");
   for (const name of names) {

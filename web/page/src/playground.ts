@@ -2,7 +2,7 @@
 
 import { applyFix, assistance, type Context, type View } from "./context";
 import { copyButton, h, plural, replace, type Child } from "./dom";
-import { Editor } from "./editor";
+import { newEditor, type Editor } from "./editor";
 import { Latest } from "./engine";
 import { counts, findingList, type Actions } from "./findings";
 import type { CheckAnswer, CheckedObject, Finding, Line, Outcome } from "./protocol";
@@ -22,9 +22,9 @@ export class Playground implements View {
 
   constructor(private readonly c: Context) {
     const help = assistance(c);
-    this.crds = new Editor("CustomResourceDefinitions", () => this.edited(), help);
-    this.object = new Editor("Object", () => this.edited(), help);
-    this.old = new Editor("Object before the update", () => this.edited(), help);
+    this.crds = newEditor("CustomResourceDefinitions", () => this.edited(), help);
+    this.object = newEditor("Object", () => this.edited(), help);
+    this.old = newEditor("Object before the update", () => this.edited(), help);
     this.crds.hint = "Paste CRDs, or drop files or a folder here.\nKubernetes' own kinds need no CRD.";
     this.object.hint = "Paste an object, or press Ctrl+Space for completions.";
     this.update = h("input", { type: "checkbox", id: "update" });

@@ -1235,11 +1235,35 @@
     append(parent, text.slice(last));
   }
 
-  // editor.ts
+  // text.ts
+  var maxText = 4 << 20;
+  var notInserted = "Not inserted: the text would be larger than 4 MiB.";
+  var notShown = "Only the first 4 MiB of the text are shown.";
+  function isTyping(before) {
+    return /[\w./-]$|: $|- $/.test(before) && !/#/.test(before);
+  }
+  function ranked(items, text, offset) {
+    const rank = (i) => {
+      const typed = text.slice(i.start, offset).trim().replace(/^["']/, "").toLowerCase();
+      const filter = (i.filter || i.label).toLowerCase();
+      if (typed === "") return 1;
+      if (filter.startsWith(typed)) return filter === typed && i.insert === text.slice(i.start, i.end) ? -1 : 2;
+      return filter.includes(typed) ? 1 : -1;
+    };
+    return items.filter((i) => rank(i) >= 0 && i.start <= offset).sort((a, b) => rank(b) - rank(a));
+  }
+  function indentAfter(before) {
+    const indent = /^ */.exec(before)?.[0] ?? "";
+    return /:\s*$/.test(before) ? indent + (/^ *- /.test(before) ? "    " : "  ") : indent;
+  }
+  function findingsAt(findings, offset) {
+    return findings.filter((f) => f.range && f.range.start <= offset && offset <= f.range.end);
+  }
+
+  // plain.ts
   var lineHeight = 20;
   var maxShown2 = 12;
-  var maxText = 4 << 20;
-  var Editor = class {
+  var PlainEditor = class {
     constructor(label, changed, assistance2) {
       this.changed = changed;
       this.assistance = assistance2;
@@ -1258,8 +1282,19 @@
       this.gutter = h("div", { class: "gutter", "aria-hidden": "true" });
       this.popup = h("div", { class: "popup", role: "listbox", id: popupId, "aria-label": "Completions", hidden: true });
       this.tip = h("div", { class: "tip", role: "tooltip", hidden: true });
-      this.element = h("div", { class: "editor" }, this.gutter, h("div", { class: "text" }, this.back, this.area), this.popup, this.tip);
+      this.element = h("div", { class: "editor" }, this.gutter, h("div", { class: "text" }, this.back, this.area), this.popup, this.tip, this.limit);
+      this.area.addEventListener("beforeinput", (e) => {
+        const rest = this.text.length - (this.area.selectionEnd - this.area.selectionStart);
+        const isLarge = rest + (e.data ?? e.dataTransfer?.getData("text/plain") ?? "").length > maxText;
+        if (isLarge) e.preventDefault();
+        this.limit.textContent = isLarge ? notInserted : "";
+      });
       this.area.addEventListener("input", (e) => {
+        if (this.area.value.length > maxText) {
+          this.area.value = this.text;
+          this.limit.textContent = notInserted;
+          return;
+        }
         this.index();
         this.marked = void 0;
         this.draw();
@@ -1292,6 +1327,9 @@
     gutter;
     popup;
     tip;
+    limit = h("p", { class: "limit", role: "status" });
+    // text is the value of the textarea, which takes a while to read if it is large.
+    text = "";
     starts = [0];
     findings = [];
     marked;
@@ -1301,17 +1339,16 @@
     hoverTimer;
     characterWidth = 0;
     frame = 0;
-    // hint is shown while there is no text.
     set hint(text) {
       this.area.placeholder = text;
     }
     get value() {
-      return this.area.value;
+      return this.text;
     }
-    // set replaces the text without telling the page.
     set(text) {
-      if (text === this.area.value) return;
+      if (text === this.text) return;
       this.area.value = text.slice(0, maxText);
+      this.limit.textContent = text.length > maxText ? notShown : "";
       this.area.scrollTop = 0;
       this.findings = [];
       this.marked = void 0;
@@ -1320,12 +1357,10 @@
       this.index();
       this.draw();
     }
-    // show underlines findings.
     show(findings) {
       this.findings = findings.filter((f) => f.range);
       this.draw();
     }
-    // reveal selects a range and scrolls to it.
     reveal(range) {
       this.marked = range;
       this.area.focus({ preventScroll: true });
@@ -1335,7 +1370,6 @@
       this.element.scrollIntoView({ block: "nearest" });
       this.draw();
     }
-    // edit replaces a part of the text, so that undo brings it back.
     edit(start, end, text) {
       this.area.focus({ preventScroll: true });
       this.area.setSelectionRange(start, end);
@@ -1348,7 +1382,7 @@
       this.changed();
     }
     index() {
-      const text = this.area.value;
+      const text = this.text = this.area.value;
       this.starts = [0];
       for (let i = text.indexOf("\n"); i >= 0; i = text.indexOf("\n", i + 1)) this.starts.push(i + 1);
     }
@@ -1365,7 +1399,7 @@
     lineText(i) {
       const start = this.starts[i] ?? 0;
       const next = this.starts[i + 1];
-      return this.area.value.slice(start, next === void 0 ? void 0 : next - 1);
+      return this.text.slice(start, next === void 0 ? void 0 : next - 1);
     }
     // draw shows the visible lines.
     draw() {
@@ -1456,9 +1490,7 @@
         else this.complete(true);
       } else if (e.key === "Enter" && !e.ctrlKey && !e.metaKey && !e.altKey && !e.isComposing) {
         const at = this.area.selectionStart;
-        const before = this.area.value.slice(this.starts[this.lineOf(at)] ?? 0, at);
-        let indent = /^ */.exec(before)?.[0] ?? "";
-        if (/:\s*$/.test(before)) indent += /^ *- /.test(before) ? "    " : "  ";
+        const indent = indentAfter(this.text.slice(this.starts[this.lineOf(at)] ?? 0, at));
         if (indent === "") return;
         e.preventDefault();
         this.edit(at, this.area.selectionEnd, "\n" + indent);
@@ -1468,22 +1500,14 @@
       if (!this.assistance) return;
       const offset = this.area.selectionStart;
       if (offset !== this.area.selectionEnd) return;
-      const before = this.area.value.slice(this.starts[this.lineOf(offset)] ?? 0, offset);
-      if (!always && (!/[\w./-]$|: $|- $/.test(before) || /#/.test(before))) return this.closePopup();
+      if (!always && !isTyping(this.text.slice(this.starts[this.lineOf(offset)] ?? 0, offset))) return this.closePopup();
       this.asked?.abort();
       const controller = this.asked = new AbortController();
-      const text = this.area.value;
+      const text = this.text;
       this.assistance.complete(text, offset, controller.signal).then(
         (items) => {
-          if (controller.signal.aborted || this.area.value !== text || this.area.selectionStart !== offset) return;
-          const rank = (i) => {
-            const typed = text.slice(i.start, offset).trim().replace(/^["']/, "").toLowerCase();
-            const filter = (i.filter || i.label).toLowerCase();
-            if (typed === "") return 1;
-            if (filter.startsWith(typed)) return filter === typed && i.insert === text.slice(i.start, i.end) ? -1 : 2;
-            return filter.includes(typed) ? 1 : -1;
-          };
-          this.items = items.filter((i) => rank(i) >= 0 && i.start <= offset).sort((a, b) => rank(b) - rank(a));
+          if (controller.signal.aborted || this.text !== text || this.area.selectionStart !== offset) return;
+          this.items = ranked(items, text, offset);
           this.selected = Math.max(0, this.items.findIndex((i) => i.preselect));
           this.drawPopup();
         },
@@ -1557,8 +1581,8 @@
     }
     // describe shows what is known at an offset: findings, and the documentation of the field.
     async describe(offset) {
-      const here = this.findings.filter((f) => f.range && f.range.start <= offset && offset <= f.range.end);
-      const text = this.area.value;
+      const here = findingsAt(this.findings, offset);
+      const text = this.text;
       let about = "";
       if (this.assistance) {
         try {
@@ -1567,7 +1591,7 @@
           about = "";
         }
       }
-      if (this.area.value !== text || here.length === 0 && about === "") return this.hideTip();
+      if (this.text !== text || here.length === 0 && about === "") return this.hideTip();
       replace(this.tip, ...here.map((f) => h("p", { class: "finding " + f.severity }, f.message)), about !== "" && markdown(about));
       this.tip.hidden = false;
       this.place(this.tip, offset);
@@ -1577,12 +1601,18 @@
     }
   };
 
+  // editor.ts
+  var newEditor = (label, changed, assistance2) => {
+    const other = globalThis.espalierEditor;
+    return other ? other(label, changed, assistance2) : new PlainEditor(label, changed, assistance2);
+  };
+
   // compare.ts
   var Compare = class {
     constructor(c) {
       this.c = c;
-      this.before = new Editor("Old CRD", () => this.edited());
-      this.after = new Editor("New CRD", () => this.edited());
+      this.before = newEditor("Old CRD", () => this.edited());
+      this.after = newEditor("New CRD", () => this.edited());
       this.element = h(
         "div",
         { class: "playground" },
@@ -2172,18 +2202,18 @@ spec:
     if (editor.value !== text) return changed();
     const controller = new AbortController();
     const abort = () => controller.abort();
-    editor.element.addEventListener("input", abort, { once: true });
+    editor.element.addEventListener("keydown", abort, { once: true });
     c.engine.ask("apply", { text, fix }, controller.signal).then(
       (a) => editor.value === text ? editor.edit(a.start, a.end, a.text) : changed(),
       (e) => controller.signal.aborted ? changed() : c.say(e instanceof Error ? e.message : String(e))
-    ).finally(() => editor.element.removeEventListener("input", abort));
+    ).finally(() => editor.element.removeEventListener("keydown", abort));
   }
 
   // lint.ts
   var Lint = class {
     constructor(c) {
       this.c = c;
-      this.crds = new Editor("CustomResourceDefinitions", () => this.edited(), assistance(c));
+      this.crds = newEditor("CustomResourceDefinitions", () => this.edited(), assistance(c));
       this.conventions = h("input", { type: "checkbox", id: "conventions" });
       this.conventions.addEventListener("change", () => this.ask(0));
       this.element = h(
@@ -2258,9 +2288,9 @@ spec:
     constructor(c) {
       this.c = c;
       const help = assistance(c);
-      this.crds = new Editor("CustomResourceDefinitions", () => this.edited(), help);
-      this.object = new Editor("Object", () => this.edited(), help);
-      this.old = new Editor("Object before the update", () => this.edited(), help);
+      this.crds = newEditor("CustomResourceDefinitions", () => this.edited(), help);
+      this.object = newEditor("Object", () => this.edited(), help);
+      this.old = newEditor("Object before the update", () => this.edited(), help);
       this.crds.hint = "Paste CRDs, or drop files or a folder here.\nKubernetes' own kinds need no CRD.";
       this.object.hint = "Paste an object, or press Ctrl+Space for completions.";
       this.update = h("input", { type: "checkbox", id: "update" });
@@ -2529,6 +2559,7 @@ spec:
   var names = Object.keys(shown);
   function show(view) {
     if (view !== current) shown[current]?.leave?.();
+    for (const key3 of ["crds", "object", "old", "before"]) state[key3] = state[key3].replace(/\r\n?/g, "\n");
     current = state.view = view;
     document.body.classList.toggle("in-cluster", view === "cluster");
     for (const name of names) {

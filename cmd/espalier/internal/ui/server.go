@@ -18,7 +18,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"mime"
 	"net"
 	"net/http"
@@ -51,6 +50,7 @@ var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
 	".svg":  "image/svg+xml",
+	".txt":  "text/plain; charset=utf-8",
 }
 
 // Server is the handler of the page.
@@ -150,7 +150,7 @@ func (s *Server) static(w http.ResponseWriter, r *http.Request) {
 	if name == "" {
 		name = "index.html"
 	}
-	text, err := fs.ReadFile(page.Files(), name)
+	text, err := page.Read(name)
 	if err != nil {
 		http.NotFound(w, r)
 		return

@@ -1,0 +1,77 @@
+package web
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// editorScript lets tests use both editors in the same way. The one with CodeMirror is in a shadow root.
+const editorScript = `
+window.editors = () => [...document.querySelectorAll(".editor")].map((e) => {
+  const area = e.querySelector("textarea");
+  if (area) return {
+    kind: "plain", label: area.ariaLabel, shown: !!area.offsetParent, area,
+    value: () => area.value,
+    selected: () => area.value.slice(area.selectionStart, area.selectionEnd),
+    focused: () => document.activeElement === area,
+    select: (from, to) => { area.focus(); area.setSelectionRange(from, to); },
+    replace: (text) => { area.focus(); area.value = text; area.setSelectionRange(text.length, text.length); area.dispatchEvent(new InputEvent("input", {bubbles: true})); },
+    completion: () => e.querySelector(".popup:not([hidden]) [aria-selected=true] .label")?.textContent,
+    tip: () => e.querySelector(".tip:not([hidden])")?.innerText ?? "",
+    underlined: () => [...e.querySelectorAll(".line .error")].map((x) => x.textContent).join(""),
+  };
+  const root = e.querySelector(".host").shadowRoot;
+  const content = root.querySelector(".cm-content");
+  const view = content.cmTile.root.view;
+  const select = (from, to) => { view.focus(); view.dispatch({selection: {anchor: from, head: to}}); };
+  return {
+    kind: "codemirror", label: content.ariaLabel, shown: !!e.offsetParent, view,
+    value: () => view.state.doc.toString(),
+    selected: () => view.state.sliceDoc(view.state.selection.main.from, view.state.selection.main.to),
+    focused: () => root.activeElement === content,
+    select,
+    replace: (text) => {
+      select(0, view.state.doc.length);
+      if (text === "") return view.dispatch({changes: {from: 0, to: view.state.doc.length}});
+      const clipboardData = new DataTransfer();
+      clipboardData.setData("text/plain", text);
+      content.dispatchEvent(new ClipboardEvent("paste", {clipboardData, bubbles: true, cancelable: true, composed: true}));
+    },
+    completion: () => root.querySelector(".cm-tooltip-autocomplete [aria-selected] .cm-completionLabel")?.textContent,
+    tip: () => root.querySelector(".cm-about")?.innerText ?? "",
+    underlined: () => [...root.querySelectorAll(".cm-lintRange-error")].map((x) => x.textContent).join(""),
+  };
+});
+window.editor = (label) => editors().find((e) => e.shown && e.label === label);
+`
+
+// editors are the implementations of the editor, as flags of the build.
+var editors = []struct{ name, tags string }{
+	{"plain", ""},
+	{"codemirror", ",codemirror"},
+}
+
+// withEditors runs a test with each implementation of the editor.
+func withEditors(t *testing.T, test func(t *testing.T, serve func(args ...string) string)) {
+	t.Helper()
+	chromium(t)
+	for i, e := range editors {
+		t.Run(e.name, func(t *testing.T) {
+			if _, err := os.Stat(filepath.Join(root, "web", "page", "bundle", "codemirror.js")); err != nil && i > 0 {
+				t.Skip("SKIPPED: no CodeMirror: install npm, and run make editor")
+			}
+			test(t, func(args ...string) string { return serveWith(t, i, args...) })
+		})
+	}
+}
+
+// typeAt replaces the text of an editor.
+func (b *tab) typeAt(label, text string) {
+	b.t.Helper()
+	b.wait(fmt.Sprintf("editor(%q)", label))
+	b.run(chromedp.Evaluate(fmt.Sprintf("editor(%q).replace(%s)", label, quoted(b.t, text)), nil))
+}

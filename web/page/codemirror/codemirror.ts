@@ -1,0 +1,293 @@
+// The editor of the page with CodeMirror. The page uses it if this script is loaded before its own.
+
+import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, type Completion, type CompletionContext, type CompletionResult } from "@codemirror/autocomplete";
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { yaml } from "@codemirror/lang-yaml";
+import { bracketMatching, codeFolding, foldGutter, foldKeymap, syntaxHighlighting } from "@codemirror/language";
+import { forEachDiagnostic, linter, setDiagnostics, type Diagnostic } from "@codemirror/lint";
+import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
+import { Annotation, Compartment, EditorSelection, EditorState, Prec, RangeSet, RangeSetBuilder, StateEffect, StateField, Transaction, type Extension } from "@codemirror/state";
+import {
+  Decoration,
+  drawSelection,
+  dropCursor,
+  EditorView,
+  GutterMarker,
+  gutterLineClass,
+  highlightActiveLine,
+  highlightActiveLineGutter,
+  highlightSpecialChars,
+  hoverTooltip,
+  keymap,
+  lineNumbers,
+  placeholder,
+  showTooltip,
+  type DecorationSet,
+  type Tooltip,
+} from "@codemirror/view";
+import { h } from "../src/dom";
+import type { Assistance, Editor, NewEditor } from "../src/editor";
+import { markdown } from "../src/markdown";
+import type { Finding, Item, Range } from "../src/protocol";
+import { findingsAt, indentAfter, isTyping, maxText, notInserted, notShown, ranked } from "../src/text";
+import { colors, theme } from "./theme";
+
+// fromPage marks changes of the text that the page makes.
+const fromPage = Annotation.define<boolean>();
+
+const mark = StateEffect.define<Range | undefined>();
+const describe = StateEffect.define<Tooltip | null>();
+
+// marked highlights the range that was revealed last.
+const marked = StateField.define<DecorationSet>({
+  create: () => Decoration.none,
+  update(before, tr) {
+    let now = tr.docChanged ? Decoration.none : before;
+    for (const e of tr.effects) {
+      if (!e.is(mark)) continue;
+      const range = e.value;
+      now = range && range.end > range.start ? Decoration.set(Decoration.mark({ class: "cm-marked" }).range(range.start, range.end)) : Decoration.none;
+    }
+    return now;
+  },
+  provide: (f) => EditorView.decorations.from(f),
+});
+
+// described is what the keyboard has asked for: hovering needs a mouse.
+const described = StateField.define<Tooltip | null>({
+  create: () => null,
+  update(before, tr) {
+    for (const e of tr.effects) if (e.is(describe)) return e.value;
+    return tr.docChanged || tr.selection ? null : before;
+  },
+  provide: (f) => showTooltip.from(f),
+});
+
+class LineMarker extends GutterMarker {
+  override elementClass: string;
+  constructor(severity: string) {
+    super();
+    this.elementClass = "cm-line-" + severity;
+  }
+}
+const lineMarkers = { info: new LineMarker("info"), warning: new LineMarker("warning"), error: new LineMarker("error") };
+const severities = ["info", "warning", "error"] as const;
+
+// lineClasses marks the numbers of lines with findings.
+const lineClasses = StateField.define<RangeSet<GutterMarker>>({
+  create: () => RangeSet.empty,
+  update(before, tr) {
+    if (tr.effects.length === 0) return tr.docChanged ? before.map(tr.changes) : before;
+    const worst = new Map<number, number>();
+    forEachDiagnostic(tr.state, (d, from) => {
+      const line = tr.state.doc.lineAt(from).from;
+      worst.set(line, Math.max(worst.get(line) ?? 0, severities.indexOf(d.severity as (typeof severities)[number])));
+    });
+    const builder = new RangeSetBuilder<GutterMarker>();
+    for (const [line, severity] of [...worst].sort((a, b) => a[0] - b[0])) builder.add(line, line, lineMarkers[severities[severity] ?? "info"]);
+    return builder.finish();
+  },
+  provide: (f) => gutterLineClass.from(f),
+});
+
+class CodeMirror implements Editor {
+  readonly element: HTMLElement;
+  private readonly view: EditorView;
+  private readonly limit = h("p", { class: "limit", role: "status" });
+  private readonly hints = new Compartment();
+  private findings: Finding[] = [];
+  // text is the last text that was read, and doc what it is the text of.
+  private text = "";
+  private doc: unknown;
+
+  constructor(
+    label: string,
+    private readonly changed: () => void,
+    private readonly assistance?: Assistance,
+  ) {
+    const host = h("div", { class: "host" });
+    this.element = h("div", { class: "editor" }, host, this.limit);
+    // In a shadow root, CodeMirror adopts style sheets: the content security policy allows no style elements.
+    const root = host.attachShadow({ mode: "open" });
+    this.view = new EditorView({ parent: root, root, state: this.state(label) });
+  }
+
+  private state(label: string): EditorState {
+    const extensions: Extension[] = [
+      lineNumbers(),
+      highlightActiveLineGutter(),
+      foldGutter({ openText: "▾", closedText: "▸" }),
+      highlightSpecialChars(),
+      history(),
+      drawSelection(),
+      dropCursor(),
+      EditorState.allowMultipleSelections.of(true),
+      codeFolding(),
+      yaml(),
+      syntaxHighlighting(colors),
+      bracketMatching(),
+      closeBrackets(),
+      highlightActiveLine(),
+      highlightSelectionMatches(),
+      search({ top: true }),
+      // Findings are shown together with the documentation of the field.
+      linter(null, { tooltipFilter: () => [] }),
+      lineClasses,
+      marked,
+      described,
+      hoverTooltip((_, pos) => this.about(pos), { hoverTime: 350 }),
+      this.hints.of([]),
+      EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", autocapitalize: "off" }),
+      EditorState.transactionFilter.of((tr) => this.limited(tr)),
+      EditorView.updateListener.of((u) => {
+        if (u.docChanged && !u.transactions.every((t) => t.annotation(fromPage))) this.changed();
+      }),
+      autocompletion({ override: this.assistance ? [(c) => this.complete(c)] : [], icons: false, optionClass: (c) => (c.type === "deprecated" ? "cm-deprecated" : "") }),
+      Prec.high(keymap.of([
+        // Without completions, Tab leaves the editor.
+        { key: "Tab", run: acceptCompletion },
+        { key: "Ctrl-Shift-Space", run: () => this.describe() },
+        { key: "Escape", run: (v) => v.state.field(described) !== null && (v.dispatch({ effects: describe.of(null) }), true) },
+        { key: "Enter", run: (v) => this.newline(v) },
+      ])),
+      keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...foldKeymap, ...completionKeymap]),
+      theme,
+    ];
+    return EditorState.create({ extensions });
+  }
+
+  set hint(text: string) {
+    this.view.dispatch({ effects: this.hints.reconfigure(placeholder(text)) });
+  }
+
+  get value(): string {
+    const doc = this.view.state.doc;
+    if (doc !== this.doc) {
+      this.doc = doc;
+      this.text = doc.toString();
+    }
+    return this.text;
+  }
+
+  set(text: string): void {
+    if (text === this.value) return;
+    this.findings = [];
+    this.limit.textContent = text.length > maxText ? notShown : "";
+    this.view.dispatch({
+      changes: { from: 0, to: this.view.state.doc.length, insert: text.slice(0, maxText) },
+      selection: EditorSelection.cursor(0),
+      annotations: [fromPage.of(true), Transaction.addToHistory.of(false)],
+      scrollIntoView: true,
+    });
+    this.view.dispatch(setDiagnostics(this.view.state, []));
+  }
+
+  show(findings: Finding[]): void {
+    this.findings = findings.filter((f) => f.range);
+    const size = this.view.state.doc.length;
+    const diagnostics: Diagnostic[] = [];
+    for (const f of this.findings) {
+      const range = f.range;
+      if (range && range.start <= size) diagnostics.push({ from: range.start, to: Math.min(size, Math.max(range.end, range.start + 1)), severity: f.severity, message: f.message });
+    }
+    this.view.dispatch(setDiagnostics(this.view.state, diagnostics));
+  }
+
+  reveal(range: Range): void {
+    const size = this.view.state.doc.length;
+    const start = Math.min(range.start, size);
+    const end = Math.min(range.end, size);
+    this.view.dispatch({
+      selection: EditorSelection.range(start, end),
+      effects: [mark.of({ ...range, start, end }), EditorView.scrollIntoView(start, { y: "center" })],
+    });
+    this.view.focus();
+    this.element.scrollIntoView({ block: "nearest" });
+  }
+
+  edit(start: number, end: number, text: string): void {
+    this.view.dispatch({ changes: { from: start, to: end, insert: text }, selection: EditorSelection.cursor(start + text.length), scrollIntoView: true, userEvent: "input" });
+    this.view.focus();
+  }
+
+  // limited drops changes that make the text too large.
+  private limited(tr: Transaction): Transaction | [] {
+    if (!tr.docChanged || tr.annotation(fromPage)) return tr;
+    const isLarge = tr.newDoc.length > maxText;
+    this.limit.textContent = isLarge ? notInserted : "";
+    return isLarge ? [] : tr;
+  }
+
+  private newline(view: EditorView): boolean {
+    const { from, to, empty } = view.state.selection.main;
+    if (view.state.selection.ranges.length > 1) return false;
+    const before = view.state.sliceDoc(view.state.doc.lineAt(from).from, from);
+    const insert = "\n" + indentAfter(before);
+    view.dispatch({ changes: { from, to: empty ? from : to, insert }, selection: EditorSelection.cursor(from + insert.length), scrollIntoView: true, userEvent: "input" });
+    return true;
+  }
+
+  private async complete(context: CompletionContext): Promise<CompletionResult | null> {
+    const offset = context.pos;
+    const line = context.state.doc.lineAt(offset);
+    if (!this.assistance || (!context.explicit && !isTyping(line.text.slice(0, offset - line.from)))) return null;
+    const controller = new AbortController();
+    context.addEventListener("abort", () => controller.abort(), { onDocChange: true });
+    const text = this.value;
+    let items: Item[];
+    try {
+      items = ranked(await this.assistance.complete(text, offset, controller.signal), text, offset);
+    } catch {
+      return null; // it was canceled, or there is nothing to complete
+    }
+    const first = items[0];
+    if (!first) return null;
+    const from = Math.max(line.from, Math.min(first.start, offset));
+    // The order is that of the plain editor.
+    return { from, filter: false, options: items.map((i) => this.option(i, from)) };
+  }
+
+  private option(item: Item, from: number): Completion {
+    const documentation = item.documentation;
+    return {
+      label: item.label,
+      type: item.deprecated ? "deprecated" : "",
+      ...(item.detail ? { detail: item.detail } : {}),
+      ...(documentation ? { info: () => markdown(documentation) } : {}),
+      apply: (view, _completion, at) => {
+        const moved = at - from;
+        const start = item.start + moved;
+        view.dispatch({
+          changes: { from: start, to: Math.max(item.end + moved, view.state.selection.main.head), insert: item.insert },
+          selection: EditorSelection.cursor(start + item.insert.length),
+          userEvent: "input.complete",
+        });
+      },
+    };
+  }
+
+  // about returns what is known at an offset: findings, and the documentation of the field.
+  private async about(offset: number): Promise<Tooltip | null> {
+    const here = findingsAt(this.findings, offset);
+    const text = this.value;
+    let documentation = "";
+    if (this.assistance) {
+      try {
+        documentation = (await this.assistance.hover(text, offset, new AbortController().signal)).markdown;
+      } catch {
+        documentation = ""; // findings are shown without it
+      }
+    }
+    if (this.value !== text || (here.length === 0 && documentation === "")) return null;
+    const dom = () => h("div", { class: "cm-about" }, ...here.map((f) => h("p", { class: "cm-finding " + f.severity }, f.message)), documentation !== "" && markdown(documentation));
+    return { pos: offset, above: true, create: () => ({ dom: dom() }) };
+  }
+
+  private describe(): boolean {
+    void this.about(this.view.state.selection.main.head).then((tooltip) => this.view.dispatch({ effects: describe.of(tooltip) }));
+    return true;
+  }
+}
+
+const create: NewEditor = (label, changed, assistance) => new CodeMirror(label, changed, assistance);
+(globalThis as { espalierEditor?: NewEditor }).espalierEditor = create;
