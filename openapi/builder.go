@@ -48,6 +48,7 @@ type Builder struct {
 	v2, v3 map[string]common.OpenAPIDefinition
 	// builtinV2 and builtinV3 have the definitions of Kubernetes' own kinds.
 	builtinV2, builtinV3 library
+	templates            templates
 }
 
 // New returns a Builder.
@@ -115,7 +116,7 @@ func (b *Builder) V3(v *crd.Version) (*spec3.OpenAPI, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := b.definitions(v, r, false)
+	own, err := b.definitions(v, r, false, true)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (b *Builder) V2(v *crd.Version) (*spec.Swagger, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := b.definitions(v, r, true)
+	own, err := b.definitions(v, r, true, true)
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +151,7 @@ func resourceOf(v *crd.Version) (*resource, error) {
 	return &resource{
 		kind:       gvk,
 		plural:     names.Plural,
+		listKind:   names.ListKind,
 		namespaced: d.Namespaced(),
 		status:     sub != nil && sub.Status != nil,
 		scale:      sub != nil && sub.Scale != nil,

@@ -6,25 +6,24 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"espalier.dev/crd"
 )
 
-// definitions returns the definitions of the objects and lists of a version.
-func (b *Builder) definitions(v *crd.Version, r *resource, v2 bool) (map[string]common.OpenAPIDefinition, error) {
+// definitions returns the definitions of the objects and lists of a version, with or without defaults.
+func (b *Builder) definitions(v *crd.Version, r *resource, v2, defaults bool) (map[string]common.OpenAPIDefinition, error) {
 	prefix, shared := prefixV3, b.v3
 	if v2 {
 		prefix, shared = prefixV2, b.v2
 	}
 	typeMeta := shared[metav1.TypeMeta{}.OpenAPIModelName()].Schema.Properties
-	object, err := objectSchema(v, prefix, typeMeta, v2)
+	object, err := objectSchema(v, prefix, typeMeta, v2, defaults)
 	if err != nil {
 		return nil, err
 	}
-	list := listSchema(v, r, prefix, typeMeta)
+	list := listSchema(r, prefix, typeMeta)
 	for _, s := range []*spec.Schema{object, list} {
 		if fields := selectableFields(v); fields != nil {
 			s.AddExtension("x-kubernetes-selectable-fields", fields)
@@ -36,8 +35,8 @@ func (b *Builder) definitions(v *crd.Version, r *resource, v2 bool) (map[string]
 	}, nil
 }
 
-func objectSchema(v *crd.Version, prefix string, typeMeta map[string]spec.Schema, v2 bool) (*spec.Schema, error) {
-	w := writer{semantics: v.Definition().Semantics()}
+func objectSchema(v *crd.Version, prefix string, typeMeta map[string]spec.Schema, v2, defaults bool) (*spec.Schema, error) {
+	w := writer{semantics: v.Definition().Semantics(), defaults: defaults}
 	s, err := published(v)
 	if err != nil {
 		return nil, fmt.Errorf("openapi of %s: %w", v.GroupVersionKind(), err)
@@ -64,15 +63,14 @@ func objectSchema(v *crd.Version, prefix string, typeMeta map[string]spec.Schema
 	return out, nil
 }
 
-func listSchema(v *crd.Version, r *resource, prefix string, typeMeta map[string]spec.Schema) *spec.Schema {
-	gvk, names := v.GroupVersionKind(), v.Definition().Names()
+func listSchema(r *resource, prefix string, typeMeta map[string]spec.Schema) *spec.Schema {
 	items := spec.ArrayProperty(spec.RefSchema(prefix + r.object))
-	items.Description = fmt.Sprintf("List of %s. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md", names.Plural)
+	items.Description = fmt.Sprintf("List of %s. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md", r.plural)
 	metadata := spec.RefSchema(prefix + metav1.ListMeta{}.OpenAPIModelName())
 	metadata.Description = metav1.PartialObjectMetadataList{}.SwaggerDoc()["metadata"]
 	out := &spec.Schema{SchemaProps: spec.SchemaProps{
 		Type:        spec.StringOrArray{"object"},
-		Description: fmt.Sprintf("%s is a list of %s", names.ListKind, gvk.Kind),
+		Description: fmt.Sprintf("%s is a list of %s", r.listKind, r.kind.Kind),
 		Required:    []string{"items"},
 		Properties: map[string]spec.Schema{
 			"apiVersion": typeMeta["apiVersion"],
@@ -81,7 +79,7 @@ func listSchema(v *crd.Version, r *resource, prefix string, typeMeta map[string]
 			"metadata":   *metadata,
 		},
 	}}
-	out.AddExtension(gvkExtension, kindList(runtimeschema.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: names.ListKind}))
+	out.AddExtension(gvkExtension, kindList(r.kind.GroupVersion().WithKind(r.listKind)))
 	return out
 }
 

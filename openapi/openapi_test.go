@@ -57,7 +57,7 @@ func version(t testing.TB, sem schema.Semantics, spec string, change ...func(*ap
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.Version("v1")
+	return d.Versions()[0]
 }
 
 const object = "com.example.stable.v1.CronTab"

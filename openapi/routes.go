@@ -20,6 +20,7 @@ import (
 type resource struct {
 	kind       runtimeschema.GroupVersionKind
 	plural     string
+	listKind   string
 	namespaced bool
 	status     bool
 	scale      bool

@@ -44,6 +44,7 @@ func hasUnknownType(s *api.JSONSchemaProps) bool {
 // writer converts structural schemas to OpenAPI schemas.
 type writer struct {
 	semantics schema.Semantics
+	defaults  bool // whether defaults are written
 }
 
 func (w writer) structural(s *schema.Structural) *spec.Schema {
@@ -82,7 +83,7 @@ func (w writer) generic(g *schema.Generic, out *spec.Schema) {
 	if w.semantics.KnowsReadOnly() {
 		out.ReadOnly = g.ReadOnly
 	}
-	if g.Default != nil {
+	if g.Default != nil && w.defaults {
 		out.Default = g.Default.Value
 	}
 	if g.Example != nil {

@@ -42,61 +42,96 @@ const packFrom = 1000
 // partOf returns the part of a version in OpenAPI v3.
 func (p *Publisher) partOf(v *served.Description) (*part, error) {
 	return p.v3parts.get(v.Name()+" ", v.Definition(), p.packs(), func(w *partWriter) error {
+		if members, err := membersOf(p, v.OpenAPI.MembersV3); members != nil || err != nil {
+			return w.addMembers(members, nil, err)
+		}
 		doc, err := v.OpenAPI.V3(p.builder())
 		if err != nil {
 			return err
 		}
 		doc = openapi.MergeV3(doc)
-		if err := addAll(w, doc.Paths.Paths, nil, marshal); err != nil {
+		if err := addAll(w, doc.Paths.Paths, nil, same); err != nil {
 			return err
 		}
-		return addAll(w, doc.Components.Schemas, p.equal(v.OpenAPI.GoTypes, v.Version), marshal)
+		return addAll(w, doc.Components.Schemas, p.equal(v.OpenAPI.GoTypes, v.Version), same)
 	})
 }
 
 // swaggerOf returns the part of all versions of a CRD in OpenAPI v2.
 func (p *Publisher) swaggerOf(d *crd.Definition) (*part, error) {
 	return p.v2parts.get("", d, p.packs(), func(w *partWriter) error {
-		var docs []*spec.Swagger
-		goTypes := false
+		var described []*served.Description
+		all := &openapi.Members{Shared: map[string]*spec.Schema{}, Parameters: map[string]spec.Parameter{}}
 		for _, v := range d.Versions() {
 			if !v.Served() {
 				continue
 			}
-			described := p.describe(v)
-			goTypes = described.OpenAPI.GoTypes
-			doc, err := described.OpenAPI.V2(p.builder())
+			one := p.describe(v)
+			described = append(described, one)
+			if all == nil {
+				continue
+			}
+			members, err := membersOf(p, one.OpenAPI.MembersV2)
 			if err != nil {
 				return err
 			}
-			docs = append(docs, doc)
+			if members == nil {
+				all = nil
+				continue
+			}
+			all.Paths = append(all.Paths, members.Paths...)
+			all.Schemas = append(all.Schemas, members.Schemas...)
+			maps.Copy(all.Shared, members.Shared)
+			maps.Copy(all.Parameters, members.Parameters)
 		}
-		doc := openapi.MergeV2(docs...)
-		if err := addAll(w, doc.Paths.Paths, nil, marshal); err != nil {
-			return err
+		if all != nil {
+			return w.addMembers(all, withoutDefaults, nil)
 		}
-		// As in kube-apiserver: clients of OpenAPI v2 do not expect defaults.
-		if err := addAll(w, doc.Definitions, p.equal(goTypes, d.Versions()...), func(s spec.Schema) ([]byte, error) {
-			return marshal(handler.PruneDefaultsSchema(&s))
-		}); err != nil {
-			return err
-		}
-		// The names of parameters have a hash of their content.
-		return addAll(w, doc.Parameters, func(name string) string { return "parameter " + name }, marshal)
+		return p.addSwagger(w, described)
 	})
 }
 
-// marshal returns what json.Marshal returns. The types of OpenAPI write compact JSON, which
-// json.Marshal would read once more.
-func marshal[V json.Marshaler](v V) ([]byte, error) {
-	data, err := v.MarshalJSON()
-	if err != nil || !bytes.ContainsAny(data, "<>&\u2028\u2029") {
-		return data, err
+// addSwagger adds the documents of versions of a CRD.
+func (p *Publisher) addSwagger(w *partWriter, described []*served.Description) error {
+	var docs []*spec.Swagger
+	var versions []*crd.Version
+	goTypes := false
+	for _, v := range described {
+		versions = append(versions, v.Version)
+		goTypes = v.OpenAPI.GoTypes
+		doc, err := v.OpenAPI.V2(p.builder())
+		if err != nil {
+			return err
+		}
+		docs = append(docs, doc)
 	}
-	var escaped bytes.Buffer
-	json.HTMLEscape(&escaped, data)
-	return escaped.Bytes(), nil
+	doc := openapi.MergeV2(docs...)
+	if err := addAll(w, doc.Paths.Paths, nil, same); err != nil {
+		return err
+	}
+	if err := addAll(w, doc.Definitions, p.equal(goTypes, versions...), func(s spec.Schema) json.Marshaler { return withoutDefaults(&s) }); err != nil {
+		return err
+	}
+	return addAll(w, doc.Parameters, parameterKey, same)
 }
+
+// membersOf returns the encoded members of a version, or nil.
+func membersOf(p *Publisher, of func(*openapi.Builder) (*openapi.Members, error)) (*openapi.Members, error) {
+	if of == nil {
+		return nil, nil
+	}
+	return of(p.builder())
+}
+
+// same writes a member as it is.
+func same[V json.Marshaler](v V) json.Marshaler { return v }
+
+// withoutDefaults writes a schema as kube-apiserver does: clients of OpenAPI v2 do not expect defaults.
+func withoutDefaults(s *spec.Schema) json.Marshaler { return handler.PruneDefaultsSchema(s) }
+
+// parameterKey returns under which name a parameter is kept for all parts: names of parameters have a hash of
+// their content.
+func parameterKey(name string) string { return "parameter " + name }
 
 // packs reports whether new parts are packed.
 func (p *Publisher) packs() bool { return p.config.Source.Catalog().Len() >= p.packFrom }
@@ -241,42 +276,76 @@ type partWriter struct {
 
 // addAll adds a section. equal is nil, or returns under which name the text of a member is kept for
 // all parts that have it, or nothing if each part has its own.
-func addAll[V any](w *partWriter, from map[string]V, equal func(string) string, write func(V) ([]byte, error)) error {
-	section := make([]named, 0, len(from))
+func addAll[V any](w *partWriter, from map[string]V, equal func(string) string, value func(V) json.Marshaler) error {
+	w.out.sections = append(w.out.sections, make([]named, 0, len(from)))
+	return addMore(w, from, equal, value)
+}
+
+// addMore adds members to the last section.
+func addMore[V any](w *partWriter, from map[string]V, equal func(string) string, value func(V) json.Marshaler) error {
 	for name, v := range from {
 		key := ""
 		if equal != nil {
 			key = equal(name)
 		}
 		if known := w.parts.known(key); known != nil {
-			section = append(section, named{name, known})
+			w.add(name, known)
 			continue
 		}
-		value, err := write(v)
+		content, err := openapi.EncodeMember(name, value(v))
 		if err != nil {
 			return err
 		}
-		content, err := member(name, value)
-		if err != nil {
+		if key != "" {
+			w.add(name, w.parts.keep(key, rawPiece(content)))
+		} else if err := w.addOwn(name, content); err != nil {
 			return err
 		}
-		text := rawPiece(content)
-		switch {
-		case key != "":
-			text = w.parts.keep(key, text)
-		case w.packed:
-			text, err = w.parts.packer.pack(content)
-		}
-		if err != nil {
-			return err
-		}
-		if key == "" {
-			w.out.size += len(name) + text.memory()
-		}
-		section = append(section, named{name, text})
 	}
-	w.out.sections = append(w.out.sections, section)
 	return nil
+}
+
+// add adds a member to the last section.
+func (w *partWriter) add(name string, text *piece) {
+	last := &w.out.sections[len(w.out.sections)-1]
+	*last = append(*last, named{name, text})
+}
+
+// addOwn adds a member that no other part has to the last section.
+func (w *partWriter) addOwn(name string, content []byte) error {
+	text := rawPiece(content)
+	if w.packed {
+		var err error
+		if text, err = w.parts.packer.pack(content); err != nil {
+			return err
+		}
+	}
+	w.out.size += len(name) + text.memory()
+	w.add(name, text)
+	return nil
+}
+
+// addMembers adds all sections of versions of a CRD, unless there is an error. value returns what is written of
+// a schema that all parts share; nil is the schema itself.
+func (w *partWriter) addMembers(m *openapi.Members, value func(*spec.Schema) json.Marshaler, err error) error {
+	if err != nil {
+		return err
+	}
+	if value == nil {
+		value = same[*spec.Schema]
+	}
+	for _, own := range [][]openapi.Member{m.Paths, m.Schemas} {
+		w.out.sections = append(w.out.sections, make([]named, 0, len(own)))
+		for _, member := range own {
+			if err := w.addOwn(member.Name, member.Text); err != nil {
+				return err
+			}
+		}
+	}
+	if err := addMore(w, m.Shared, func(name string) string { return name }, value); err != nil {
+		return err
+	}
+	return addAll(w, m.Parameters, parameterKey, same)
 }
 
 // known returns a text that is kept, or nil.

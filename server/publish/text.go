@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"compress/flate"
 	"encoding/binary"
-	"encoding/json"
 	"hash/crc32"
 	"io"
 	"slices"
@@ -273,13 +272,4 @@ func (j *joined) chunk(section int, members []*piece, u *unpacker) ([]byte, erro
 		}
 	}
 	return out, nil
-}
-
-// member returns a member of an object as JSON.
-func member(name string, value []byte) ([]byte, error) {
-	key, err := json.Marshal(name)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Concat(key, []byte{':'}, value), nil
 }

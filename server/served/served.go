@@ -50,6 +50,9 @@ type Subresource struct {
 type OpenAPI struct {
 	V2 func(*openapi.Builder) (*spec.Swagger, error)
 	V3 func(*openapi.Builder) (*spec3.OpenAPI, error)
+	// MembersV2 and MembersV3 return what the documents have, encoded. They are nil if nothing is faster than
+	// the documents, and so are their results.
+	MembersV2, MembersV3 func(*openapi.Builder) (*openapi.Members, error)
 	// GoTypes is set if all definitions are those of Go types: in the documents of all such
 	// resources, definitions of the same name are equal.
 	GoTypes bool
@@ -97,6 +100,9 @@ func Describe(v *crd.Version) *Description {
 		OpenAPI: OpenAPI{
 			V2: func(b *openapi.Builder) (*spec.Swagger, error) { return b.V2(v) },
 			V3: func(b *openapi.Builder) (*spec3.OpenAPI, error) { return b.V3(v) },
+
+			MembersV2: func(b *openapi.Builder) (*openapi.Members, error) { return b.MembersV2(v) },
+			MembersV3: func(b *openapi.Builder) (*openapi.Members, error) { return b.MembersV3(v) },
 		},
 	}
 	add := func(name string, kind runtimeschema.GroupVersionKind) {
