@@ -41,6 +41,39 @@ func New[K comparable, V any](limit int64, size func(K, V) int64) *Cache[K, V] {
 // Get returns the value of a key, and makes it if it is not there. Concurrent callers wait for the
 // first, so make may take long. Errors are not kept.
 func (c *Cache[K, V]) Get(key K, make func() (V, error)) (V, error) {
+	_, i := c.get(key, make)
+	return i.value, i.err
+}
+
+// GetValid does the same, and replaces a value that is not valid.
+func (c *Cache[K, V]) GetValid(key K, valid func(V) bool, make func() (V, error)) (V, error) {
+	for range 3 { // others may replace it by what is not valid here
+		e, i := c.get(key, make)
+		if i.err != nil || valid(i.value) {
+			return i.value, i.err
+		}
+		c.mu.Lock()
+		if c.items[key] == e {
+			c.remove(e, i)
+		}
+		c.mu.Unlock()
+	}
+	return make()
+}
+
+// Retain removes the values of all keys but some.
+func (c *Cache[K, V]) Retain(keep func(K) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, e := range c.items {
+		if !keep(key) {
+			c.remove(e, e.Value.(*item[K, V]))
+		}
+	}
+}
+
+// get returns an item that was made, or could not be.
+func (c *Cache[K, V]) get(key K, make func() (V, error)) (*list.Element, *item[K, V]) {
 	c.mu.Lock()
 	e, ok := c.items[key]
 	if ok {
@@ -56,7 +89,7 @@ func (c *Cache[K, V]) Get(key K, make func() (V, error)) (V, error) {
 		defer c.made(e, i)
 		i.value, i.err = make()
 	})
-	return i.value, i.err
+	return e, i
 }
 
 // Len returns the number of values.

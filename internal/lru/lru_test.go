@@ -121,3 +121,41 @@ func TestPanic(t *testing.T) {
 		t.Error(v, err)
 	}
 }
+
+// TestReplace checks that a value that is not valid any more is replaced, and that values are removed by key.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	c := New(1000, func(_ string, v int) int64 { return int64(v) })
+	get := func(key string, want int) {
+		t.Helper()
+		got, err := c.GetValid(key, func(v int) bool { return v == want }, func() (int, error) { return want, nil })
+		if err != nil || got != want {
+			t.Errorf("%s: got %d, want %d, %v", key, got, want, err)
+		}
+	}
+	get("a", 1)
+	get("a", 20)
+	get("b", 300)
+	if c.Len() != 2 || c.total != 320 {
+		t.Errorf("%d values of size %d", c.Len(), c.total)
+	}
+	if v, err := c.GetValid("a", func(int) bool { return false }, func() (int, error) { return 5, nil }); v != 5 || err != nil {
+		t.Errorf("never valid: %d, %v", v, err)
+	}
+	c.Retain(func(key string) bool { return key == "b" })
+	if c.Len() != 1 || c.total != 300 || c.order.Len() != 1 {
+		t.Errorf("%d values of size %d", c.Len(), c.total)
+	}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 100 {
+				get("b", i%2)
+			}
+		})
+	}
+	wg.Wait()
+	if c.Len() != 1 || c.order.Len() != 1 || c.total > 1 {
+		t.Errorf("%d values of size %d", c.Len(), c.total)
+	}
+}

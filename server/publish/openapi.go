@@ -260,6 +260,7 @@ func (s *snapshot) newV3Root() (*v3Root, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	root := &v3Root{documents: make(map[runtimeschema.GroupVersion]*document, len(s.byName))}
+	served := map[partKey]bool{}
 	list := handler3.OpenAPIV3Discovery{Paths: make(map[string]handler3.OpenAPIV3DiscoveryGroupVersion, len(s.byName))}
 	for name, gv := range s.byName {
 		h, err := gv.hash()
@@ -271,6 +272,9 @@ func (s *snapshot) newV3Root() (*v3Root, error) {
 			doc = p.newV3(gv, h)
 		}
 		root.documents[name] = doc
+		for _, v := range gv.served {
+			served[partKey{v.Definition().Name(), v.Name()}] = true
+		}
 		list.Paths[pathOf(name)] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: urlOf(name, h)}
 	}
 	var err error
@@ -281,6 +285,7 @@ func (s *snapshot) newV3Root() (*v3Root, error) {
 	// A late request to an old snapshot does no harm: it only costs the documents that it
 	// replaces.
 	p.documents = root.documents
+	p.v3parts.retain(served)
 	return root, nil
 }
 

@@ -25,6 +25,8 @@ import (
 // one CRD leaves the parts of the others as they are. It has the members of some objects of the
 // document: paths and schemas, and in OpenAPI v2 parameters.
 type part struct {
+	// id is that of the state of the CRD which it describes.
+	id       string
 	sections [][]named
 	size     int // without what it shares with others
 }
@@ -41,7 +43,7 @@ const packFrom = 1000
 
 // partOf returns the part of a version in OpenAPI v3.
 func (p *Publisher) partOf(v *served.Description) (*part, error) {
-	return p.v3parts.get(v.Name()+" ", v.Definition(), p.packs(), func(w *partWriter) error {
+	return p.v3parts.get(v.Name(), v.Definition(), p.packs(), func(w *partWriter) error {
 		if members, err := membersOf(p, v.OpenAPI.MembersV3); members != nil || err != nil {
 			return w.addMembers(members, nil, err)
 		}
@@ -231,7 +233,7 @@ func recovered[V any](of func(V) (*part, error), v V) (_ *part, err error) {
 
 // parts has the parts of one version of OpenAPI that were requested. It is safe for concurrent use.
 type parts struct {
-	cache  *lru.Cache[string, *part]
+	cache  *lru.Cache[partKey, *part]
 	packer packer
 	mu     sync.Mutex
 	// shared has the members that are in almost every part.
@@ -240,7 +242,7 @@ type parts struct {
 
 func newParts() *parts {
 	return &parts{
-		cache:  lru.New(maxParts, func(_ string, p *part) int64 { return int64(p.size) }),
+		cache:  lru.New(maxParts, func(_ partKey, p *part) int64 { return int64(p.size) }),
 		shared: map[string]*piece{},
 	}
 }
@@ -249,22 +251,33 @@ func newParts() *parts {
 // are requested.
 const maxParts = 256 << 20
 
+// partKey is the key of a part. A part of another state of the CRD replaces it.
+type partKey struct {
+	crd     string
+	version string // empty if the part describes all versions
+}
+
 // get returns the part of a CRD. write writes it if it is not known.
-func (c *parts) get(prefix string, d *crd.Definition, packed bool, write func(*partWriter) error) (*part, error) {
+func (c *parts) get(version string, d *crd.Definition, packed bool, write func(*partWriter) error) (*part, error) {
 	id, err := identify(d)
 	if err != nil {
 		return nil, err
 	}
 	if packed {
-		prefix = "packed " + prefix
+		id = "packed " + id
 	}
-	return c.cache.Get(prefix+id, func() (*part, error) {
-		w := &partWriter{parts: c, packed: packed, out: &part{}}
+	return c.cache.GetValid(partKey{d.Name(), version}, func(p *part) bool { return p.id == id }, func() (*part, error) {
+		w := &partWriter{parts: c, packed: packed, out: &part{id: id}}
 		if err := write(w); err != nil {
 			return nil, err
 		}
 		return w.out, nil
 	})
+}
+
+// retain drops the parts of CRDs that are not served any more.
+func (c *parts) retain(served map[partKey]bool) {
+	c.cache.Retain(func(key partKey) bool { return served[key] })
 }
 
 // partWriter writes a part.

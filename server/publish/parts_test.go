@@ -127,7 +127,7 @@ func TestSharedNames(t *testing.T) {
 }
 
 // TestPartsAfterChange checks that a change of one CRD describes that one again, and nothing
-// else.
+// else, and that no part of an old state or of a CRD that is gone is kept.
 func TestPartsAfterChange(t *testing.T) {
 	src := &source{}
 	p := newPublisher(src)
@@ -145,15 +145,34 @@ func TestPartsAfterChange(t *testing.T) {
 	}
 	get()
 	before := p.snapshot()
-	kept := p.v3parts.cache.Len()
+	parts := func() map[partKey]*part {
+		out := map[partKey]*part{}
+		p.v3parts.cache.Retain(func(key partKey) bool { out[key] = nil; return true })
+		for key := range out {
+			out[key], _ = p.v3parts.cache.Get(key, func() (*part, error) { return nil, errors.New("gone") })
+		}
+		return out
+	}
+	old := parts()
 	catalog = catalog.With(define(t, "bs.example.com", func(c *api.CustomResourceDefinition) { c.Generation = 2 }))
 	get()
 	after := p.snapshot()
 	if before.group("other.example.com") != after.group("other.example.com") || before.group("example.com") == after.group("example.com") {
 		t.Error("the groups that changed are others")
 	}
-	if all := p.v3parts.cache.Len(); kept != 3 || all != 4 {
-		t.Errorf("%d of %d parts are new", all-kept, all)
+	now := parts()
+	if len(old) != 3 || len(now) != 3 {
+		t.Errorf("%d and then %d parts are kept", len(old), len(now))
+	}
+	for key, part := range now {
+		if isNew := part != old[key]; isNew != (key.crd == "bs.example.com") {
+			t.Errorf("%v: new %v", key, isNew)
+		}
+	}
+	catalog = catalog.Without("bs.example.com")
+	get()
+	if p.v3parts.cache.Len() != 2 {
+		t.Errorf("%d parts are kept after a deletion", p.v3parts.cache.Len())
 	}
 }
 

@@ -16,15 +16,15 @@ func (s *snapshot) newV2() (*document, error) {
 	var ids strings.Builder
 	fmt.Fprintln(&ids, s.publisher.config.Version)
 	var definitions []*crd.Definition
-	seen := map[string]bool{}
+	seen := map[partKey]bool{}
 	for _, g := range append([]*group{s.core}, s.groups...) {
 		for _, gv := range g.versions {
 			for _, v := range gv.served {
 				d := v.Definition()
-				if seen[d.Name()] {
+				if seen[partKey{crd: d.Name()}] {
 					continue // one part describes all versions
 				}
-				seen[d.Name()] = true
+				seen[partKey{crd: d.Name()}] = true
 				id, err := identify(d)
 				if err != nil {
 					return nil, err
@@ -41,6 +41,7 @@ func (s *snapshot) newV2() (*document, error) {
 		p.whole = p.newDocument("v2", h, func() (*joined, error) {
 			return joinV2(allParts(definitions, p.swaggerOf, (*crd.Definition).Name))
 		}, handler.ToProtoBinary, p.v2parts.packer.pack)
+		p.v2parts.retain(seen)
 	}
 	return p.whole, nil
 }
