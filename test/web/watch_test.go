@@ -197,8 +197,13 @@ func TestWatches(t *testing.T) {
 		b.run(chromedp.Evaluate(`[...document.querySelectorAll("td button")].find(e => e.textContent === "second").focus()`, nil))
 		h.event <- `{"type": "MODIFIED", "row": {"namespace": "x", "name": "second", "cells": ["second", "changed"]}}`
 		h.event <- `{"type": "ADDED", "row": {"namespace": "x", "name": "third", "cells": ["third", "3"]}}`
+		h.event <- `{"type": "ADDED", "row": {"namespace": "x", "name": "fourth", "cells": ["fourth", "4"], "unchecked": "no connection"}}`
 		b.text("third")
 		b.text("changed")
+		b.wait(`[...document.querySelectorAll("tr")].find(e => e.textContent.includes("fourth"))?.textContent.includes("not checked")`)
+		if got := b.eval(`[...document.querySelectorAll("tr")].find(e => e.textContent.includes("third")).textContent`); !strings.HasSuffix(got, "yes") {
+			t.Errorf("a row that was checked shows %q", got)
+		}
 		if got := b.eval(`document.activeElement.textContent`); got != "second" {
 			t.Errorf("the focus is on %q", got)
 		}

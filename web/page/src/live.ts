@@ -40,6 +40,8 @@ export interface Row {
   name: string;
   cells: string[];
   findings?: Finding[];
+  // unchecked is why the object was not checked.
+  unchecked?: string;
 }
 
 export interface ObjectsAnswer {

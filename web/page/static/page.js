@@ -1069,7 +1069,8 @@
       }
       if (d.content !== content) {
         d.content = content;
-        const complies = this.answer?.problem ? "" : n > 0 ? h("span", { class: "badge deprecated", title: r.findings?.[0] ? r.findings[0].path + ": " + r.findings[0].message : void 0 }, plural(n, "problem")) : h("span", { class: "ok" }, "yes");
+        const first = r.findings?.[0];
+        const complies = n > 0 ? h("span", { class: "badge deprecated", title: first && first.path + ": " + first.message }, plural(n, "problem")) : r.unchecked ? h("span", { class: "badge required", title: r.unchecked }, "not checked") : h("span", { class: "ok" }, "yes");
         arrange(d.element, ...d.names, ...columns.map((c) => h("td", {}, r.cells[c.i] ?? "")), h("td", {}, complies));
       }
       if (this.fresh.has(r)) {

@@ -210,6 +210,8 @@ type tableRow struct {
 	Cells     []string `json:"cells"`
 	// Findings are what does not comply.
 	Findings []protocol.Finding `json:"findings,omitempty"`
+	// Unchecked is why the object was not checked, or empty: without findings, it need not comply.
+	Unchecked string `json:"unchecked,omitempty"`
 }
 
 // objects returns a page of objects. A CRD that cannot be compiled still has objects.
@@ -236,7 +238,7 @@ func (c *Cluster) objects(ctx context.Context, r objectsRequest) (*objectsAnswer
 		a.Problem = asError(ctx, err).Message
 	}
 	for _, row := range page.Rows {
-		a.Rows = append(a.Rows, rowOf(ctx, d, &row))
+		a.Rows = append(a.Rows, rowOf(ctx, d, a.Problem, &row))
 	}
 	return a, ctx.Err()
 }
@@ -248,8 +250,8 @@ func columnsOf(t *source.Table) (all []tableColumn) {
 	return all
 }
 
-// rowOf returns a row of a table. d may be nil.
-func rowOf(ctx context.Context, d *definition, r *source.Row) tableRow {
+// rowOf returns a row of a table. If d is nil, problem is why.
+func rowOf(ctx context.Context, d *definition, problem string, r *source.Row) tableRow {
 	row := tableRow{Namespace: r.Namespace, Name: r.Name, Cells: []string{}}
 	for _, cell := range r.Cells {
 		text, ok := cell.(string)
@@ -260,8 +262,13 @@ func rowOf(ctx context.Context, d *definition, r *source.Row) tableRow {
 		}
 		row.Cells = append(row.Cells, cut(text, maxCell))
 	}
-	if d != nil {
-		row.Findings = d.inspect(ctx, r.JSON)
+	if d == nil {
+		row.Unchecked = problem
+		return row
+	}
+	var err error
+	if row.Findings, err = d.inspect(ctx, r.JSON); err != nil {
+		row.Unchecked = brief(err)
 	}
 	return row
 }
@@ -275,12 +282,12 @@ func cut(text string, limit int) string {
 }
 
 // inspect returns what of an object does not comply, as far as the API shows it.
-func (d *definition) inspect(ctx context.Context, object []byte) (all []protocol.Finding) {
+func (d *definition) inspect(ctx context.Context, object []byte) ([]protocol.Finding, error) {
 	found, err := d.inspector.Inspect(ctx, object)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return findingsOf(servedProblems(&found))
+	return findingsOf(servedProblems(&found)), nil
 }
 
 // servedProblems removes what is no problem of a stored object: the version is that of the request.
@@ -338,10 +345,13 @@ func (c *Cluster) object(ctx context.Context, r objectRequest) (*objectAnswer, e
 			shown.Text, err = readableYAML(o.JSON)
 			shown.Lines, shown.More = yamlLines(shown.Text)
 		}
+		if err == nil && (v.Storage || len(a.Findings) == 0) {
+			var found []protocol.Finding
+			found, err = d.inspect(ctx, o.JSON)
+			a.Findings = append([]protocol.Finding{}, found...)
+		}
 		if err != nil {
 			shown.Problem = asError(ctx, err).Message
-		} else if v.Storage || len(a.Findings) == 0 {
-			a.Findings = append([]protocol.Finding{}, d.inspect(ctx, o.JSON)...)
 		}
 		a.Versions = append(a.Versions, shown)
 	}

@@ -97,8 +97,13 @@ func (c *Cluster) watch(w http.ResponseWriter, r *http.Request, body []byte) {
 // watched is a watch of the page.
 type watched struct {
 	live       *source.Live
-	definition *definition
 	collection source.Collection
+	// define reads the CRD. definition is nil while it cannot be read, for the reason in problem, and is
+	// read again after retry.
+	define     func(context.Context) (*definition, error)
+	definition *definition
+	problem    string
+	retry      time.Time
 	version    string
 	// text is the last state of the one object that is watched.
 	text string
@@ -117,8 +122,11 @@ func (c *Cluster) newWatched(ctx context.Context, r watchRequest) (*watched, err
 		return nil, err
 	}
 	w.collection.Namespace, w.collection.Name = r.Namespace, r.Name
-	// Without a schema, nothing is checked.
-	w.definition, _, _ = c.definition(ctx, r.CRD, r.Semantics)
+	w.define = func(ctx context.Context) (*definition, error) {
+		d, _, err := c.definition(ctx, r.CRD, r.Semantics)
+		return d, err
+	}
+	w.prepare(ctx)
 	if r.Name == "" {
 		return w, nil
 	}
@@ -131,6 +139,20 @@ func (c *Cluster) newWatched(ctx context.Context, r watchRequest) (*watched, err
 		w.text, err = readableYAML(page.Rows[0].JSON)
 	}
 	return w, err
+}
+
+// prepare reads the CRD, unless it is known, or could not be read a moment ago.
+func (w *watched) prepare(ctx context.Context) {
+	if w.definition != nil || time.Now().Before(w.retry) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var err error
+	if w.definition, err = w.define(ctx); err != nil {
+		w.problem = asError(ctx, err).Message
+		w.retry = time.Now().Add(lastPause)
+	}
 }
 
 // run watches until the browser is gone, or the watch cannot be continued.
@@ -184,7 +206,8 @@ func (w *watched) event(ctx context.Context, e *source.Event) error {
 		if e.Type == "BOOKMARK" {
 			continue
 		}
-		row := rowOf(ctx, w.definition, r)
+		w.prepare(ctx)
+		row := rowOf(ctx, w.definition, w.problem, r)
 		out := change{Type: e.Type, Row: &row, Revision: revision}
 		if w.collection.Name != "" {
 			w.diff(&out, r.JSON)

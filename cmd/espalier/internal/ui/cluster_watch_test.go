@@ -1,16 +1,22 @@
 package ui
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"testing"
+	"time"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"espalier.dev/api"
 	"espalier.dev/cmd/espalier/internal/source"
+	"espalier.dev/crd"
 )
 
 // TestWatched shows what the page gets: it is live when the server has accepted the watch, not before.
@@ -54,4 +60,55 @@ func TestWatched(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUnchecked shows that objects whose CRD cannot be read are marked as not checked, and that the CRD is
+// read again.
+func TestUnchecked(t *testing.T) {
+	t.Parallel()
+	var sent []change
+	var reads int
+	made := newDefinition(nil, definedThings(t))
+	w := &watched{
+		define: func(context.Context) (*definition, error) {
+			if reads++; reads == 1 {
+				return nil, errors.New("no connection")
+			}
+			return made, nil
+		},
+		send: func(c change) error { sent = append(sent, c); return nil },
+	}
+	event := &source.Event{Type: "MODIFIED"}
+	event.Rows = make([]source.Row, 1)
+	event.Rows[0].JSON = []byte(`{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"size": "x"}}`)
+	for range 2 {
+		if err := w.event(t.Context(), event); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if reads != 1 || sent[1].Row.Unchecked != "no connection" || sent[1].Row.Findings != nil {
+		t.Errorf("%d reads, row %+v", reads, sent[1].Row)
+	}
+	w.retry = time.Time{}
+	if err := w.event(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	if row := sent[2].Row; row.Unchecked != "" || len(row.Findings) != 1 {
+		t.Errorf("row %+v", row)
+	}
+}
+
+func definedThings(t *testing.T) *crd.Definition {
+	t.Helper()
+	var things api.CustomResourceDefinition
+	if err := json.Unmarshal([]byte(`{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
+		"spec": {"group": "example.com", "scope": "Cluster", "names": {"kind": "Thing", "plural": "things"}, "versions": [{"name": "v1", "served": true, "storage": true,
+		"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}}}]}}`), &things); err != nil {
+		t.Fatal(err)
+	}
+	made, err := crd.New(&things, crd.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
 }
