@@ -158,9 +158,8 @@ func (o *Options) addLimitFlags(fs *pflag.FlagSet) {
 		"maximum `bytes` of stored objects in concurrent lists of more than 1 MiB; more get 429 with Retry-After; a larger list is answered alone; 0 means no limit")
 	fs.DurationVar(&o.RequestTimeout, "request-timeout", o.RequestTimeout, "maximum `duration` of a request other than a watch")
 	fs.Var(seconds{&o.MinRequestTimeout}, "min-request-timeout", "minimum `seconds` that a watch stays open if the client sets no timeout")
-	var ignored bool
-	fs.BoolVar(&ignored, "enable-priority-and-fairness", false,
-		"accepted for compatibility with kube-apiserver and ignored: the request limits apply to all users")
+	fs.BoolVar(&o.EnablePriorityAndFairness, "enable-priority-and-fairness", o.EnablePriorityAndFairness,
+		"divide concurrent requests among users by flow schemas and priority levels: a request may wait in a queue, and one user does not keep others from being answered")
 }
 
 func (o *Options) addAuditFlags(fs *pflag.FlagSet) {

@@ -26,6 +26,7 @@ import (
 	"espalier.dev/server/compliance"
 	"espalier.dev/server/custom"
 	"espalier.dev/server/definitions"
+	"espalier.dev/server/fairness"
 	"espalier.dev/server/ids"
 	"espalier.dev/server/objects"
 	"espalier.dev/server/plugins"
@@ -53,6 +54,8 @@ type foundation struct {
 	stored *builtin.Reader
 	// network connects to webhooks.
 	network *webhooks.Network
+	// fairness divides the seats of requests among users. Nil means that nothing does.
+	fairness *fairness.Control
 	// controllers runs the control loops.
 	controllers *controllers
 	// scheme has the types of the server's own responses, codecs encodes them.
@@ -142,6 +145,10 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 		Store: f.db.store, Kinds: kubernetes, Custom: resources,
 		Definition: defs.Resource().Definition, Catalog: defs.Catalog, Admission: chain,
 	}), quotas, defs)
+	if f.fairness != nil {
+		f.fairness.Use(kubernetes)
+		f.controllers.add(controller{name: "flowcontrol", synced: f.fairness.Ready(), run: f.fairness.Follow})
+	}
 	if scanner != nil {
 		defs.Subscribe(scanner.Changed)
 		f.controllers.add(controller{name: "compliance", run: scanner.Run})

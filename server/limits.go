@@ -18,6 +18,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"espalier.dev/server/backend"
+	"espalier.dev/server/fairness"
 	"espalier.dev/server/faults"
 	"espalier.dev/server/rest"
 	"espalier.dev/store"
@@ -30,6 +31,12 @@ const retryAfter = 1
 // system:masters: k8s.io/apiserver's own filters exempt that group, but here only its members
 // have access. Health checks and the server's own client are exempt: a request that waits for
 // another request of the server must not hold the seat that the other needs.
+//
+// With priority and fairness, requests have waited in its queues before they get here. It gives out
+// as many seats as the limits of reads and writes have together, and does not limit system:masters.
+// So the limits apply to the requests that it exempts, and the others share a limit of their own,
+// which they only reach if requests have left work behind: neither can starve the other. A request in a
+// queue has no seat of the limiter, or a user who floods the server would take all of them.
 //
 // The limiter runs inside the timeout filter and counts the work that a timed-out request
 // leaves behind: a request holds its seat until its work ends, not only until the client gets
@@ -45,6 +52,9 @@ type limiter struct {
 	serializer  runtime.NegotiatedSerializer
 
 	reading, mutating, streaming seats
+	// fairness is nil without priority and fairness. The requests that it limits share the seats fair.
+	fairness *fairness.Control
+	fair     seats
 	// listed are the bytes of the objects in lists.
 	listed seats
 }
@@ -82,6 +92,26 @@ func (s seats) busy(of string) error {
 		s.flag, s.limit), retryAfter)
 }
 
+// seats returns the number of seats of priority and fairness, or zero without it.
+func (o *Options) seats() int {
+	if !o.EnablePriorityAndFairness || o.MaxRequestsInFlight == 0 || o.MaxMutatingRequestsInFlight == 0 || o.past() > 0 {
+		return 0
+	}
+	return o.MaxRequestsInFlight + o.MaxMutatingRequestsInFlight
+}
+
+// shareSeats makes c divide the seats of requests among users, if it is to, and returns what does so.
+func shareSeats(c *genericapiserver.Config, o *Options, stored *store.Store, r fairness.Reader) *fairness.Control {
+	seats := o.seats()
+	if seats == 0 {
+		return nil
+	}
+	control := fairness.New(fairness.Config{Store: stored, Reader: r, Seats: seats})
+	c.FlowControl = control
+	c.StorageObjectCountTracker = fairness.NewCounts(stored, r)
+	return control
+}
+
 // limitRequests makes c limit requests according to the options, instead of with the limits of
 // k8s.io/apiserver, and reject them until the server is ready.
 func limitRequests(c *genericapiserver.Config, o *Options, ready <-chan struct{}, stored *store.Store) {
@@ -95,7 +125,7 @@ func limitRequests(c *genericapiserver.Config, o *Options, ready <-chan struct{}
 			next = o.Faults.Wrap(next, faults.Config{Serializer: c.Serializer, Revision: stored.Revision, Current: stored.Sync,
 				MaxBody: maxRequestBody})
 		}
-		return boundTransfers(whenReady(ready, c.Serializer, genericapiserver.DefaultBuildHandlerChain(&limiter{
+		l := &limiter{
 			next:        next,
 			longRunning: c.LongRunningFunc,
 			serializer:  c.Serializer,
@@ -103,7 +133,12 @@ func limitRequests(c *genericapiserver.Config, o *Options, ready <-chan struct{}
 			mutating:    newSeats("max-mutating-requests-inflight", int64(o.MaxMutatingRequestsInFlight)),
 			streaming:   newSeats("max-long-running-requests-inflight", int64(o.MaxLongRunningRequestsInFlight)),
 			listed:      newSeats("max-list-bytes-inflight", o.MaxListBytesInFlight),
-		}, c)), c)
+		}
+		if control, ok := c.FlowControl.(*fairness.Control); ok {
+			l.fairness = control
+			l.fair = newSeats("max-requests-inflight and --max-mutating-requests-inflight", int64(o.seats()))
+		}
+		return boundTransfers(whenReady(ready, c.Serializer, genericapiserver.DefaultBuildHandlerChain(l, c)), c)
 	}
 }
 
@@ -122,6 +157,8 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch {
 	case l.longRunning(req, info):
 		s = l.streaming
+	case l.fairness != nil && !l.fairness.Exempts(w.Header()):
+		s = l.fair
 	case mutates(info):
 		s = l.mutating
 	}

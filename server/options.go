@@ -174,6 +174,9 @@ type Options struct {
 	// MaxRequestsInFlight and MaxMutatingRequestsInFlight limit the concurrent requests,
 	// MaxLongRunningRequestsInFlight the open watches. Zero means no limit.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight, MaxLongRunningRequestsInFlight int
+	// EnablePriorityAndFairness divides the requests that are worked on among users, by the stored flow
+	// schemas and priority levels. It has no effect if there is no limit of concurrent requests.
+	EnablePriorityAndFairness bool
 	// MaxListBytesInFlight limits the stored bytes of the objects in lists that are being answered,
 	// apart from lists of less than 1 MiB. Zero means no limit.
 	MaxListBytesInFlight int64

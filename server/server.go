@@ -198,6 +198,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		return nil, err
 	}
 	s.stored = stored
+	fairness := shareSeats(c, o, s.db.store, stored)
 	users, err := newAccess(o, c, stored, s.labelSecret, s.db.store)
 	if err != nil {
 		return nil, err
@@ -238,6 +239,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		access:      users,
 		stored:      stored,
 		network:     network,
+		fairness:    fairness,
 		controllers: s.controllers,
 		scheme:      scheme,
 		codecs:      codecs,

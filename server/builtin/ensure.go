@@ -219,7 +219,7 @@ func (h *Handler) ensure(ctx context.Context, obj kind.Object, update bool) erro
 	if apierrors.IsNotFound(err) {
 		created := obj.DeepCopyObject().(kind.Object)
 		gv := e.scope.Kind.GroupVersion().String()
-		if err := bootstrap.SetManager(created, e.store.New().(kind.Object), gv, e.rules.Main.Reset); err != nil {
+		if err := bootstrap.SetManager(bootstrap.Manager, created, e.store.New().(kind.Object), gv, e.rules.Main.Reset); err != nil {
 			return err
 		}
 		if _, err = e.keepingStatus(created).Create(ctx, created, rest.ValidateAllObjectFunc,

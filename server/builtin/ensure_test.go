@@ -50,7 +50,7 @@ func TestFirstManagers(t *testing.T) {
 		live := empty.DeepCopyObject()
 		live.GetObjectKind().SetGroupVersionKind(gvk)
 		want := scope.FieldManager.UpdateNoErrors(live, sent, "kube-apiserver").(kind.Object).GetManagedFields()
-		if err := bootstrap.SetManager(obj, empty.(kind.Object), gvk.GroupVersion().String(), rules.Main.Reset); err != nil {
+		if err := bootstrap.SetManager(bootstrap.Manager, obj, empty.(kind.Object), gvk.GroupVersion().String(), rules.Main.Reset); err != nil {
 			t.Fatal(err)
 		}
 		got := obj.GetManagedFields()

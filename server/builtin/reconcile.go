@@ -21,7 +21,7 @@ import (
 // reconcileAll creates the roles and bindings that are missing, and brings the others up to date:
 // either those in namespaces, or the others.
 func (h *Handler) reconcileAll(ctx context.Context, roles []defaults.Object, namespaced bool) error {
-	var missing, changed []defaults.Object
+	var missing, changed []kind.Object
 	for _, obj := range roles {
 		if (obj.GetNamespace() != "") != namespaced {
 			continue
@@ -66,7 +66,7 @@ const maxTogether = 64
 // createTogether creates objects, many in one transaction: a server has more than a hundred roles
 // and bindings from the start, and should start fast. It returns the objects that have to be
 // created one by one.
-func (h *Handler) createTogether(ctx context.Context, objects []defaults.Object) (left []defaults.Object, err error) {
+func (h *Handler) createTogether(ctx context.Context, objects []kind.Object) (left []kind.Object, err error) {
 	for batch := range slices.Chunk(objects, maxTogether) {
 		values, conditions := map[string][]byte{}, []clientv3.Cmp{}
 		namespaces := map[string]bool{}
@@ -80,9 +80,12 @@ func (h *Handler) createTogether(ctx context.Context, objects []defaults.Object)
 			if err != nil {
 				return nil, err
 			}
-			created := obj.DeepCopyObject().(defaults.Object)
+			created := obj.DeepCopyObject().(kind.Object)
 			rest.FillObjectMetaSystemFields(created)
 			e.store.CreateStrategy.PrepareForCreate(apirequest.WithNamespace(ctx, namespace), created)
+			if e.hasStatus(obj) {
+				kind.Part(created, "Status").Set(kind.Part(obj.DeepCopyObject().(kind.Object), "Status"))
+			}
 			if values[e.prefix.Key(namespace, obj.GetName())], err = runtime.Encode(e.codec, created); err != nil {
 				return nil, fmt.Errorf("%T %s: %w", obj, obj.GetName(), err)
 			}
@@ -101,7 +104,7 @@ func (h *Handler) createTogether(ctx context.Context, objects []defaults.Object)
 }
 
 // reconcile creates a role or binding, or brings it up to date.
-func (h *Handler) reconcile(ctx context.Context, wanted defaults.Object) error {
+func (h *Handler) reconcile(ctx context.Context, wanted kind.Object) error {
 	e, err := h.endpointOf(wanted)
 	if err != nil {
 		return err
@@ -133,6 +136,61 @@ func (h *Handler) reconcile(ctx context.Context, wanted defaults.Object) error {
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return err
 		}
+	}
+	return err
+}
+
+// Keep creates the objects that are missing, with their status, and brings the others up to date: update
+// changes a stored object, and reports whether it has. Other servers may do so at the same time. Those
+// that cannot be decoded stay as they are.
+func (h *Handler) Keep(ctx context.Context, objects []kind.Object, update func(stored, wanted kind.Object) bool) error {
+	var missing, changed []kind.Object
+	for _, obj := range objects {
+		e, err := h.endpointOf(obj)
+		if err != nil {
+			return err
+		}
+		entry := h.objects.Get(e.prefix.Key(obj.GetNamespace(), obj.GetName()))
+		if entry == nil {
+			missing = append(missing, obj)
+			continue
+		}
+		stored, err := e.decode(entry)
+		if err == nil && update(stored.(kind.Object), obj) {
+			changed = append(changed, obj)
+		}
+	}
+	missing, err := h.createTogether(ctx, missing)
+	if err != nil {
+		return err
+	}
+	for _, obj := range append(changed, missing...) {
+		if err := h.keep(ctx, obj, update); err != nil {
+			return fmt.Errorf("%T %s: %w", obj, obj.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// keep creates an object, or brings it up to date.
+func (h *Handler) keep(ctx context.Context, wanted kind.Object, update func(stored, wanted kind.Object) bool) error {
+	e, err := h.endpointOf(wanted)
+	if err != nil {
+		return err
+	}
+	ctx = apirequest.WithNamespace(ctx, wanted.GetNamespace())
+	_, err = e.keepingStatus(wanted).Create(ctx, wanted.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	_, _, err = e.storage.Update(ctx, wanted.GetName(), rest.DefaultUpdatedObjectInfo(nil,
+		func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+			stored := old.DeepCopyObject().(kind.Object)
+			update(stored, wanted)
+			return stored, nil
+		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil // deleted meanwhile: the next call creates it
 	}
 	return err
 }

@@ -12,8 +12,8 @@ import (
 	"espalier.dev/kinds/kind"
 )
 
-// manager is the field manager of the first objects, as in kube-apiserver.
-const manager = "kube-apiserver"
+// Manager is the field manager of most first objects, as in kube-apiserver.
+const Manager = "kube-apiserver"
 
 // lists are the lists of the first objects whose items have owners of their own, with the keys
 // of the items. All other lists have one owner.
@@ -25,11 +25,11 @@ var lists = map[string][]string{
 // atomic are the objects of the first objects that have one owner.
 var atomic = map[string]bool{"roleRef": true}
 
-// SetManager makes kube-apiserver the owner of all fields of an object, as if it had sent a
-// request that creates it. The types of server-side apply would give the same result, but take
+// SetManager makes a manager the owner of all fields of an object, as if it had sent a request
+// that creates it. The types of server-side apply would give the same result, but take
 // too long to make when a server starts. empty is an object of the same kind without fields, and
 // ignored are the fields that a create ignores.
-func SetManager(obj, empty kind.Object, apiVersion string, ignored []string) error {
+func SetManager(manager string, obj, empty kind.Object, apiVersion string, ignored []string) error {
 	set, err := ownedFields(obj, empty, func(tree map[string]any) {
 		for _, path := range append([]string{"apiVersion", "kind"}, ignored...) {
 			remove(tree, strings.Split(path, "."))
