@@ -217,6 +217,16 @@ func (v *Version) Structural() *schema.Structural {
 	return s.structural
 }
 
+// Converted returns the schema of the version as it is in the CRD, and as a Structural: nil if
+// schema.NewStructural rejects it. They must not be changed.
+func (v *Version) Converted() (*api.JSONSchemaProps, *schema.Structural, error) {
+	s, err := v.schemas()
+	if err != nil || s.unconvertible != nil {
+		return s.props, nil, err
+	}
+	return s.props, s.structural, nil
+}
+
 // Schema returns the schema of the version as it is in the CRD, or nil if it has none.
 // It must not be changed.
 func (v *Version) Schema() (*api.JSONSchemaProps, error) {

@@ -13,15 +13,11 @@ import (
 // published returns the schema of a version as it is published in v3. It returns nil if
 // there is no schema, or if it is not structural: publishing it would mislead clients.
 func published(v *crd.Version) (*schema.Structural, error) {
-	props, err := v.Schema()
-	if err != nil || props == nil || schema.AnySubschema(props, hasUnknownType) {
-		return nil, err
-	}
 	// v.Structural() is not used: it ignores errors that prevent a schema from being
 	// published.
-	s, err := schema.NewStructural(props)
-	if err != nil {
-		return nil, nil
+	props, s, err := v.Converted()
+	if err != nil || s == nil || schema.AnySubschema(props, hasUnknownType) {
+		return nil, err
 	}
 	sem := v.Definition().Semantics()
 	if slices.ContainsFunc(schema.Check(s, sem), func(f schema.Finding) bool { return f.Refused }) {

@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	builderutil "k8s.io/kube-openapi/pkg/builder3/util"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -73,11 +72,7 @@ func (b *Builder) members(v *crd.Version, v2 bool) (*Members, error) {
 			out.Schemas = append(out.Schemas, Member{Name: name, Text: t.list.fill(&values)})
 			continue
 		}
-		value := &s
-		if !v2 {
-			value = builderutil.WrapRefs(value)
-		}
-		text, err := EncodeMember(name, value)
+		text, err := encodeSchema(name, &s, !v2)
 		if err != nil {
 			return nil, err
 		}

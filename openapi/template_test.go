@@ -21,6 +21,34 @@ import (
 	"espalier.dev/schema"
 )
 
+// everyKeyword has all keywords that CRDs may have, with awkward values.
+const everyKeyword = `
+type: object
+default: {a: 1}
+description: "<a> & \"b\" \\ \t\b\f\x01\x7f \u2028 \u2019 é 😀"
+title: a title
+externalDocs: {url: "https://example.com/?a&b", description: docs}
+example: {a: [1, 2.5, null]}
+minProperties: 0
+maxProperties: 9
+required: [a, "b\"<"]
+x-kubernetes-validations: [{rule: "self.a < 3 && true", message: "<3"}]
+x-kubernetes-map-type: atomic
+properties:
+  a: {type: integer, default: 2, minimum: -3, maximum: 1e21, exclusiveMinimum: true, exclusiveMaximum: true, multipleOf: 1, format: int64, example: ""}
+  "b\"<": {type: string, pattern: "^<[a-z]\\d&>$", minLength: 1, maxLength: 7, enum: ["", a, "<b>", "é"], example: b, nullable: true, format: date-time}
+  c: {type: number, default: 1.5, minimum: 1e-7, maximum: 12345678901234567890, enum: [1, 1.5, 1e300, -0.0, 0.1]}
+  d: {type: array, items: {type: string}, minItems: 1, maxItems: 3, x-kubernetes-list-type: set, default: [x, "<"]}
+  e: {type: object, additionalProperties: {type: boolean, default: false}, readOnly: true, example: {}}
+  f: {type: object, additionalProperties: true, externalDocs: {}}
+  g: {x-kubernetes-int-or-string: true, enum: [1, "1", null], default: null, nullable: true}
+  h: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}
+  i: {type: object, x-kubernetes-embedded-resource: true, properties: {spec: {type: object}}}
+  j: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, required: [k], properties: {k: {type: string}}}}
+  k: {type: object, properties: {a: {type: string}}, not: {required: [z]}, allOf: [{properties: {a: {minLength: 1}}}], anyOf: [{required: [a]}, {}], oneOf: [{not: {required: [b]}}]}
+  l: {type: object, x-kubernetes-preserve-unknown-fields: true, enum: [{a: "<"}, {}]}
+`
+
 // TestMembers compares the members of versions of all shapes, and with names of all kinds, with their documents.
 func TestMembers(t *testing.T) {
 	b := New(Options{Scheme: scheme.Scheme})
@@ -44,7 +72,7 @@ func TestMembers(t *testing.T) {
 		{"example.com", "v1", "Same", "Same", "sames"},
 	} {
 		for bits := range 16 {
-			v := version(t, schema.Kubernetes, `{type: object, default: {a: 1}, properties: {a: {type: integer, default: 2, description: "<a> & \u2028"}}}`,
+			v := version(t, []schema.Semantics{schema.Kubernetes, schema.KEP}[bits%2], everyKeyword,
 				func(c *api.CustomResourceDefinition) {
 					c.Spec.Group = n.group
 					c.Spec.Names = api.CustomResourceDefinitionNames{Plural: n.plural, Kind: n.kind, ListKind: n.listKind}
