@@ -3,7 +3,6 @@ package publish
 import (
 	"cmp"
 	"crypto/sha512"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -23,7 +22,6 @@ import (
 	"k8s.io/apiserver/pkg/endpoints"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
-	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/klog/v2"
 
 	"espalier.dev/crd"
@@ -59,8 +57,9 @@ type groupVersion struct {
 type group struct {
 	name     string
 	versions []*groupVersion
-	// entry is the entry of the aggregated list.
+	// entry is the entry of the aggregated list, and text the same as JSON.
 	entry func() apidiscoveryv2.APIGroupDiscovery
+	text  func() (*entryText, error)
 }
 
 // snapshot is the published view of a catalog.
@@ -195,6 +194,7 @@ func (p *Publisher) newGroup(name string, definitions []*crd.Definition) *group 
 		return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
 	})
 	g.entry = sync.OnceValue(g.aggregated)
+	g.text = sync.OnceValues(func() (*entryText, error) { return g.newEntryText(p.entries.pack) })
 	return g
 }
 
@@ -250,34 +250,16 @@ func (s *snapshot) version(gv *groupVersion) http.Handler {
 // newRoot returns the handler of /apis or /api: the old list of groups, or the aggregated
 // list if the client asks for it.
 func (s *snapshot) newRoot(legacy http.Handler, groups []*group) http.Handler {
-	type tagged struct {
-		list *apidiscoveryv2.APIGroupDiscoveryList
-		etag string
-	}
-	once := sync.OnceValues(func() (tagged, error) {
-		list := &apidiscoveryv2.APIGroupDiscoveryList{Items: make([]apidiscoveryv2.APIGroupDiscovery, len(groups))}
-		for i, g := range groups {
-			list.Items[i] = g.entry()
-		}
-		text, err := json.Marshal(list)
-		return tagged{list: list, etag: hash(text)}, err
-	})
-	codecs := s.publisher.codecs.aggregated
+	once := sync.OnceValues(func() (*aggregatedList, error) { return newAggregatedList(s.publisher.codecs.aggregated, groups) })
 	return aggregated.WrapAggregatedDiscoveryToHandler(legacy, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The wrapper passes only requests for the aggregated list.
-		mediaType, _, err := negotiation.NegotiateOutputMediaType(r, codecs, aggregated.DiscoveryEndpointRestrictions)
-		if err != nil || mediaType.Convert == nil {
-			http.Error(w, http.StatusText(http.StatusNotAcceptable), http.StatusNotAcceptable)
-			return
-		}
-		t, err := once()
+		list, err := once()
 		if err != nil {
 			klog.ErrorS(err, "Cannot write the aggregated discovery document")
 			http.Error(w, "discovery is not available", http.StatusInternalServerError)
 			return
 		}
-		list := *t.list // the encoder sets its apiVersion and kind, also for other requests at the same time
-		aggregated.ServeHTTPWithETag(&list, t.etag, mediaType.Convert.GroupVersion(), codecs, w, r)
+		list.ServeHTTP(w, r)
 	}), nil)
 }
 

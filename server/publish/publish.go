@@ -74,6 +74,8 @@ type Publisher struct {
 	// v2parts and v3parts have the parts of OpenAPI documents that were requested.
 	v2parts, v3parts *parts
 	packFrom         int
+	// entries packs the entries of groups in the aggregated list.
+	entries packer
 
 	// builds is full while as many documents are written as may be at a time.
 	builds chan struct{}
