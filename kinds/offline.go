@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/crd"
+	"espalier.dev/internal/jsonx/typed"
 	"espalier.dev/kinds/admissionregistration"
 	"espalier.dev/kinds/kind"
 	"espalier.dev/kinds/pods"
@@ -71,12 +72,15 @@ func (o *Offline) Decode(gvk runtimeschema.GroupVersionKind, data []byte) (obj k
 	if r == nil {
 		return nil, nil, fmt.Errorf("there is no built-in kind %s", gvk)
 	}
-	decoded, actual, err := o.decoder.Decode(data, &gvk, nil)
-	if found, ok := runtime.AsStrictDecodingError(err); ok {
-		strict, err = found.Errors(), nil
-	}
-	if err != nil {
-		return nil, nil, err
+	decoded, actual := o.decodeUsual(gvk, data), &gvk
+	if decoded == nil {
+		decoded, actual, err = o.decoder.Decode(data, &gvk, nil)
+		if found, ok := runtime.AsStrictDecodingError(err); ok {
+			strict, err = found.Errors(), nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
 	}
 	if r.Stored.Kind != "" {
 		conversions := o.types.conversions[reflect.TypeOf(decoded)]
@@ -93,6 +97,16 @@ func (o *Offline) Decode(gvk runtimeschema.GroupVersionKind, data []byte) (obj k
 		f(obj)
 	}
 	return obj, strict, nil
+}
+
+// decodeUsual decodes an object as the decoder does, in a fraction of its time. It returns nil if the object has
+// problems, or is of another kind.
+func (o *Offline) decodeUsual(gvk runtimeschema.GroupVersionKind, data []byte) runtime.Object {
+	obj, err := o.types.New(gvk)
+	if err != nil || !typed.Decode(data, obj) || obj.GetObjectKind().GroupVersionKind() != gvk {
+		return nil
+	}
+	return obj
 }
 
 // Encode encodes an object that Decode has returned as JSON of the kind.

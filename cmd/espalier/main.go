@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"espalier.dev/cmd/espalier/internal/heap"
 )
@@ -23,7 +24,10 @@ func main() {
 		stdout:  os.Stdout,
 		stderr:  os.Stderr,
 		environ: os.LookupEnv,
-		tune:    func() { heap.Postpone(smallHeap) },
+		tune: func() {
+			heap.Postpone(smallHeap)
+			time.AfterFunc(shortCommand, releaseProgram)
+		},
 		expect:  func(bytes int64) { heap.Postpone(smallHeap + uint64(min(8*expected.Add(bytes), maxGrowth))) },
 		silence: silenceLogs,
 	}
@@ -34,11 +38,15 @@ func main() {
 
 // smallHeap is the size of the heap up to which a command does not collect garbage: without it,
 // a short command spends a fifth of its time collecting.
-const smallHeap = 64 << 20
+const smallHeap = 32 << 20
+
+// shortCommand is the time after which a command releases the memory that only its start has needed. Commands that take less do
+// without.
+const shortCommand = 100 * time.Millisecond
 
 // maxGrowth is how much larger the heap may be if there are CRDs. What a command compiles of them needs
 // several times the memory of their text, and stays in use: collections before that find little.
-const maxGrowth = 96 << 20
+const maxGrowth = 160 << 20
 
 // interruptible is a reader whose Read returns when the context is done, even without
 // input.

@@ -1,5 +1,3 @@
-//go:build !noserver
-
 package main
 
 import (

@@ -1,4 +1,4 @@
-//go:build !linux && !noserver
+//go:build !linux
 
 package main
 

@@ -31,7 +31,7 @@ func At(release releases.Release) admissionregistration.CEL {
 }
 
 func newCompilers(set func() *environment.EnvSet) *compilers {
-	c := &compilers{set: set, plain: sync.OnceValue(func() plugincel.Compiler { return plugincel.NewCompiler(set()) })}
+	c := &compilers{set: set, plain: sync.OnceValue(func() plugincel.Compiler { return plugincel.NewCompiler(set()) }), results: newResults()}
 	c.undeclared = sync.OnceValues(c.compose)
 	return c
 }
@@ -42,18 +42,21 @@ type compilers struct {
 	// undeclared compiles for policies without variables. Its environments are never extended.
 	undeclared func() (*composition, error)
 	// used are compilers of policies with variables, to be used again.
-	used sync.Pool
+	used    sync.Pool
+	results *results
 }
 
 // Compiler returns a compiler without variables. It makes the environment when it compiles.
-func (c *compilers) Compiler() admissionregistration.Compiler { return compiler{c.plain} }
+func (c *compilers) Compiler() admissionregistration.Compiler { return compiler{c} }
 
 type compiler struct {
-	get func() plugincel.Compiler
+	from *compilers
 }
 
 func (c compiler) Compile(path *field.Path, e admissionregistration.Expression, value string) field.ErrorList {
-	return errorsOf(path, value, c.get().CompileCELExpression(Accessor(e), variables(e), environmentOf(e)).Error)
+	return c.from.results.get(path, value, use{expression: e}, func() (*apicel.Error, error) {
+		return c.from.plain().CompileCELExpression(Accessor(e), variables(e), environmentOf(e)).Error, nil
+	})
 }
 
 // Accessor returns an expression with the types that it may return.
