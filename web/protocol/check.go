@@ -274,6 +274,11 @@ func (c *checking) in(set *crdSet, sem Semantics) (Outcome, *definition) {
 		return out, d
 	}
 	found := checker.Check(c.ctx, it.json, before, c.fields)
+	for i := range found {
+		if found[i].Schema == nil {
+			found[i].Schema = ruleLocation(checker, version, &found[i])
+		}
+	}
 	add(found...)
 	out.judge()
 	c.fix(&out, found, assist.Env{Version: version})

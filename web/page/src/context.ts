@@ -5,6 +5,13 @@ import type { Assistance, Editor } from "./editor";
 import type { Fix } from "./protocol";
 import type { State } from "./state";
 
+// SchemaTarget is a part of a schema: path is that of a place of the protocol.
+export interface SchemaTarget {
+  apiVersion: string;
+  kind: string;
+  path: string;
+}
+
 export interface Context {
   engine: Engine;
   state: State;
@@ -12,6 +19,8 @@ export interface Context {
   changed(): void;
   // open shows another state.
   open(state: Partial<State>): void;
+  // explore shows a part of a schema in the explorer.
+  explore(target: SchemaTarget): void;
   // say shows a message for a while.
   say(message: string): void;
 }

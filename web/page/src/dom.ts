@@ -15,6 +15,7 @@ export interface Attributes {
   tabindex?: number;
   onclick?: (e: MouseEvent) => void;
   [aria: `aria-${string}`]: string | boolean | undefined;
+  [data: `data-${string}`]: string | undefined;
 }
 
 // h creates an element.

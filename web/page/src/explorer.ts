@@ -1,10 +1,10 @@
 // The explorer: the schema of a CRD as a tree, and its other forms.
 
-import type { Context, View } from "./context";
+import type { Context, SchemaTarget, View } from "./context";
 import { copyButton, h, replace, type Child } from "./dom";
 import { Latest } from "./engine";
 import { findingList } from "./findings";
-import type { Field, FieldsAnswer, Resource, RuleCost, TextAnswer } from "./protocol";
+import type { Field, FieldsAnswer, Resource, RuleCost } from "./protocol";
 
 const tabs: { id: string; label: string }[] = [
   { id: "tree", label: "Fields" },
@@ -24,6 +24,8 @@ export class Explorer implements View {
   readonly element: HTMLElement;
   private readonly crd = h("select", { "aria-label": "CRD" });
   private readonly version = h("select", { "aria-label": "Version" });
+  // beside is the version that is shown next to the other one, or empty.
+  private readonly beside = h("select", { "aria-label": "Version to show next to it" });
   private readonly query = h("input", { type: "search", "aria-label": "Search fields" });
   private readonly bar = h("div", { class: "tabs", role: "tablist", "aria-label": "Forms of the schema" });
   private readonly content = h("div", { class: "content", role: "tabpanel", id: "explorer-panel", tabindex: 0 });
@@ -31,6 +33,10 @@ export class Explorer implements View {
   private readonly latest = new Latest();
   private resources: Resource[] = [];
   private tab = "tree";
+  // loads loads the fields in a field of the tree, which is done when it is opened.
+  private readonly loads = new WeakMap<HTMLElement, () => Promise<void>>();
+  // target is the part of a schema that is shown when the CRDs are known.
+  private target: SchemaTarget | undefined;
 
   constructor(private readonly c: Context) {
     this.query.placeholder = "Search fields";
@@ -38,7 +44,11 @@ export class Explorer implements View {
       this.fillVersions();
       this.load();
     });
-    this.version.addEventListener("change", () => this.load());
+    this.version.addEventListener("change", () => {
+      this.fillVersions();
+      this.load();
+    });
+    this.beside.addEventListener("change", () => this.load());
     this.query.addEventListener("input", () => {
       this.tab = "tree";
       this.drawTabs();
@@ -55,7 +65,7 @@ export class Explorer implements View {
     this.element = h(
       "div",
       { class: "explorer" },
-      h("div", { class: "toolbar" }, this.crd, this.version, this.query),
+      h("div", { class: "toolbar" }, this.crd, this.version, this.beside, this.query),
       this.about,
       this.bar,
       this.content,
@@ -83,6 +93,14 @@ export class Explorer implements View {
     this.load();
   }
 
+  // show opens the tree at a part of a schema.
+  show(target: SchemaTarget): void {
+    this.target = target;
+    this.query.value = "";
+    this.tab = "tree";
+    this.drawTabs();
+  }
+
   refresh(): void {
     const { crds, semantics } = this.c.state;
     this.latest.run(
@@ -93,9 +111,10 @@ export class Explorer implements View {
         this.resources = a.resources;
         replace(this.crd, ...a.resources.map((r) => h("option", { value: r.name }, `${r.kind} (${r.name})`)));
         if (a.resources.some((r) => r.name === before)) this.crd.value = before;
+        this.choose();
         this.fillVersions();
         const empty = a.resources.length === 0;
-        for (const e of [this.crd, this.version, this.query, this.bar]) e.hidden = empty;
+        for (const e of [this.crd, this.version, this.beside, this.query, this.bar]) e.hidden = empty;
         if (empty) {
           replace(this.about);
           replace(this.content, h("p", { class: "note" }, "There is no CRD: enter one in the playground."), findingList(a.problems, {}));
@@ -105,6 +124,17 @@ export class Explorer implements View {
       },
       (m) => this.fail(m),
     );
+  }
+
+  // choose chooses the CRD and version of the target.
+  private choose(): void {
+    const t = this.target;
+    if (!t) return;
+    const [group, version] = t.apiVersion.includes("/") ? t.apiVersion.split("/", 2) : ["", t.apiVersion];
+    const r = this.resources.find((r) => r.kind === t.kind && r.group === group);
+    if (!r) return;
+    this.crd.value = r.name;
+    replace(this.version, h("option", { value: version ?? "" }, version ?? ""));
   }
 
   private resource(): Resource | undefined {
@@ -119,13 +149,18 @@ export class Explorer implements View {
     replace(this.version, ...(r?.versions ?? []).map((v) => h("option", { value: v.name }, label(v))));
     const chosen = r?.versions.find((v) => v.name === before) ?? r?.versions.find((v) => v.storage);
     if (chosen) this.version.value = chosen.name;
+    const others = (r?.versions ?? []).filter((v) => v !== chosen);
+    const beside = this.beside.value;
+    replace(this.beside, h("option", { value: "" }, "no other version"), ...others.map((v) => h("option", { value: v.name }, "next to " + label(v))));
+    this.beside.value = others.some((v) => v.name === beside) ? beside : "";
+    this.beside.hidden = others.length === 0;
     const names = r?.shortNames?.length ? `, short names ${r.shortNames.join(", ")}` : "";
     const deprecated = chosen?.deprecated;
     replace(this.about, r ? `${r.namespaced ? "Namespaced" : "Cluster-scoped"} resource ${r.plural || r.name} of group ${r.group}${names}.` : "", !!deprecated && h("strong", { class: "deprecated" }, " " + deprecated));
   }
 
-  private request(): object {
-    return { crds: this.c.state.crds, crd: this.resource()?.name ?? "", version: this.version.value, semantics: this.c.state.semantics };
+  private request(version = this.version.value): object {
+    return { crds: this.c.state.crds, crd: this.resource()?.name ?? "", version, semantics: this.c.state.semantics };
   }
 
   private fail(message: string): void {
@@ -137,32 +172,37 @@ export class Explorer implements View {
   }
 
   private async ask(signal: AbortSignal): Promise<void> {
-    const e = this.c.engine;
-    const request = this.request();
-    switch (this.tab) {
-      case "tree": {
-        if (this.query.value.trim() !== "") return this.search(signal);
-        const a = await e.ask("fields", request, signal);
-        replace(this.content, a.noSchema && h("p", { class: "note" }, "This version has no schema."), this.fields(a));
-        return;
-      }
-      case "sample":
-      case "sample-full":
-        return this.text(await e.ask("sample", { ...request, full: this.tab === "sample-full" }, signal));
-      case "go":
-      case "proto":
-      case "typescript": {
-        const a = await e.ask("generate", { crds: this.c.state.crds, target: this.tab, semantics: this.c.state.semantics }, signal);
-        replace(this.content, findingList(a.problems, {}), ...a.files.map((f) => this.file(f.name, f.text)));
-        return;
-      }
-      default:
-        return this.text(await e.ask("form", { ...request, form: this.tab }, signal));
+    if (this.tab === "tree" && this.query.value.trim() !== "") return this.search(signal);
+    if (generated.includes(this.tab)) {
+      const a = await this.c.engine.ask("generate", { crds: this.c.state.crds, target: this.tab, semantics: this.c.state.semantics }, signal);
+      replace(this.content, findingList(a.problems, {}), ...a.files.map((f) => this.file(f.name, f.text)));
+      return;
     }
+    const version = this.version.value;
+    const beside = this.beside.value;
+    if (beside === "") replace(this.content, ...(await this.form(version, "", signal)));
+    else {
+      const both = [await this.form(version, beside, signal), await this.form(beside, version, signal)];
+      const columns = both.map((children, i) => h("section", { class: "version", "aria-label": "Version " + (i === 0 ? version : beside) }, h("h3", {}, i === 0 ? version : beside), ...children));
+      if (this.tab !== "tree") markLines(columns);
+      replace(this.content, h("div", { class: "versions" }, ...columns));
+    }
+    const target = this.target;
+    this.target = undefined;
+    if (target) await this.reveal(target);
   }
 
-  private text(a: TextAnswer): void {
-    replace(this.content, findingList(a.findings ?? [], {}), this.file("", a.text));
+  // form returns a version in the form of the tab. other is the version next to it, or empty.
+  private async form(version: string, other: string, signal: AbortSignal): Promise<Child[]> {
+    const e = this.c.engine;
+    const request = this.request(version);
+    if (this.tab === "tree") {
+      const a = await e.ask("fields", request, signal);
+      const body = facts(a.field, (a.costs ?? []).filter((c) => c.path === ""));
+      return [a.noSchema && h("p", { class: "note" }, "This version has no schema."), body && h("div", { class: "body root" }, body), h("ul", { class: "tree" }, ...(await this.fields(a, version, other, "")))];
+    }
+    const a = await (this.tab.startsWith("sample") ? e.ask("sample", { ...request, full: this.tab === "sample-full" }, signal) : e.ask("form", { ...request, form: this.tab }, signal));
+    return [findingList(a.findings ?? [], {}), this.file("", a.text)];
   }
 
   private file(name: string, text: string): HTMLElement {
@@ -189,24 +229,44 @@ export class Explorer implements View {
   private async open(path: string): Promise<void> {
     try {
       const a = await this.c.engine.ask("fields", { ...this.request(), path });
-      replace(this.content, h("button", { type: "button", class: "quiet", onclick: () => this.load() }, "← Back"), h("ul", { class: "tree" }, this.field(a.field, a.costs ?? [], true)));
+      const tree = h("ul", { class: "tree" }, this.field(a.field, a.costs ?? [], this.version.value, "", ""));
+      const details = tree.querySelector("details");
+      if (details) details.open = true;
+      replace(this.content, h("button", { type: "button", class: "quiet", onclick: () => this.load() }, "← Back"), tree);
     } catch (e) {
       this.fail(e instanceof Error ? e.message : String(e));
     }
   }
 
-  private fields(a: FieldsAnswer): HTMLElement {
-    return h("ul", { class: "tree" }, ...children(a.field).map((f) => this.field(f, a.costs ?? [], f.name === "spec")));
+  // fields returns the fields in a field, with what differs in the other version, if there is one.
+  private async fields(a: FieldsAnswer, version: string, other: string, path: string): Promise<HTMLLIElement[]> {
+    let theirs: Field[] = [];
+    if (other !== "") {
+      try {
+        theirs = children((await this.c.engine.ask("fields", { ...this.request(other), path })).field);
+      } catch {
+        theirs = []; // the other version does not have the field
+      }
+    }
+    return children(a.field).map((f) => {
+      const peer = theirs.find((o) => o.name === f.name);
+      const difference = other === "" ? "" : !peer ? "only in " + version : shape(peer) !== shape(f) ? "differs" : "";
+      const li = this.field(f, a.costs ?? [], version, other, difference);
+      const details = li.querySelector("details");
+      if (details && path === "" && f.name === "spec") details.open = true;
+      return li;
+    });
   }
 
   // field shows a field, whose own fields are loaded when it is opened.
-  private field(f: Field, costs: RuleCost[], open: boolean): HTMLLIElement {
+  private field(f: Field, costs: RuleCost[], version: string, other: string, difference: string): HTMLLIElement {
     const inner = h("ul", { class: "tree" });
     const deep = /Object|map\[|IntOrString\]|any/.test(f.type) && f.type !== "any" && f.type !== "map[string]string";
     const body = h("div", { class: "body" }, !!f.description && h("p", { class: "description" }, f.description), facts(f, costs.filter((c) => c.path.replace(/(\[\]|\.\*)+$/, "") === f.path)));
     const title: Child[] = [
       h("span", { class: "name" }, f.name ?? "values"),
       h("span", { class: "type" }, f.type),
+      difference !== "" && h("span", { class: "badge difference" }, difference),
       f.required && h("span", { class: "badge required" }, "required"),
       f.default !== undefined && h("span", { class: "badge" }, "default " + short(f.default)),
       (f.rules?.length ?? 0) > 0 && h("span", { class: "badge rule" }, "CEL"),
@@ -216,24 +276,67 @@ export class Explorer implements View {
       !!f.description && h("span", { class: "brief" }, f.description.split("\n", 1)[0] ?? ""),
     ];
     const details = h("details", {}, h("summary", {}, ...title), body, inner);
-    let loaded = false;
+    details.dataset["path"] = f.path ?? "";
+    let loading: Promise<void> | undefined;
     const load = async () => {
-      if (loaded || !deep) return;
-      loaded = true;
       try {
-        const a = await this.c.engine.ask("fields", { ...this.request(), path: f.path ?? "" });
-        replace(inner, ...children(a.field).map((g) => this.field(g, a.costs ?? [], false)));
+        const a = await this.c.engine.ask("fields", { ...this.request(version), path: f.path ?? "" });
+        replace(inner, ...(await this.fields(a, version, other, f.path ?? "")));
       } catch (e) {
-        loaded = false;
+        loading = undefined;
         replace(inner, h("li", { class: "note" }, e instanceof Error ? e.message : String(e)));
       }
     };
+    this.loads.set(details, () => (deep ? (loading ??= load()) : Promise.resolve()));
     details.addEventListener("toggle", () => {
-      if (details.open) void load();
+      if (details.open) void this.loads.get(details)?.();
+      // The same field of the version next to it opens and closes, too.
+      for (const peer of details.closest(".versions")?.querySelectorAll("details") ?? []) if (peer.dataset["path"] === f.path) peer.open = details.open;
     });
-    details.open = open;
     return h("li", {}, details);
   }
+
+  // reveal opens the tree at a part of the schema, and shows the rule that it is about.
+  private async reveal(target: SchemaTarget): Promise<void> {
+    const { names, rule } = parsed(target.path);
+    let at: Element = this.content;
+    for (const name of names) {
+      const next = [...at.querySelectorAll<HTMLDetailsElement>("details")].find((d) => d.querySelector("summary > .name")?.textContent === name);
+      if (!next) break;
+      next.open = true;
+      await this.loads.get(next)?.();
+      at = next;
+    }
+    const place = (rule !== undefined && at.querySelector<HTMLElement>(`[data-rule="${rule}"]`)) || at.querySelector<HTMLElement>(":scope > summary") || this.content;
+    place.classList.add("target");
+    place.scrollIntoView({ block: "center" });
+    at.querySelector<HTMLElement>("summary")?.focus({ preventScroll: true });
+  }
+}
+
+// generated are the tabs with types of all CRDs.
+const generated = ["go", "proto", "typescript"];
+
+// parsed returns the names of the fields on the way to a schema, and the index of a rule of it.
+function parsed(path: string): { names: string[]; rule: number | undefined } {
+  const rule = /\.x-kubernetes-validations\[(\d+)\]$/.exec(path);
+  return { names: [...path.matchAll(/\.properties\[((?:[^\]]|\](?!\.|$))*)\]/g)].map((m) => m[1] ?? ""), rule: rule ? Number(rule[1]) : undefined };
+}
+
+// shape is what the schema of a field says, without the fields in it.
+function shape(f: Field): string {
+  return JSON.stringify(f, (key, value: unknown) => (key === "fields" || key === "path" ? undefined : value));
+}
+
+// markLines marks the lines of two texts that the other one does not have.
+function markLines(columns: HTMLElement[]): void {
+  const [left, right] = columns.map((c) => c.querySelector("pre"));
+  if (!left || !right) return;
+  const texts = [left, right].map((p) => (p.textContent ?? "").split("\n"));
+  [left, right].forEach((pre, i) => {
+    const others = new Set(texts[1 - i]);
+    replace(pre, ...(texts[i] ?? []).flatMap((line) => [others.has(line) ? line : h("mark", {}, line), "\n"]));
+  });
 }
 
 // children returns the fields of a value, of its items, or of the values of a map.
@@ -260,13 +363,13 @@ function facts(f: Field, costs: RuleCost[]): HTMLElement | undefined {
     if (at.listType) rows.push(["list type", at.listType + (at.listMapKeys ? " by " + at.listMapKeys.join(", ") : "")]);
     if (at.mapType) rows.push(["map type", at.mapType]);
     for (const c of at.conditions ?? []) rows.push(["condition", c]);
-    for (const r of at.rules ?? []) {
+    for (const [i, r] of (at.rules ?? []).entries()) {
       const cost = costs.find((c) => c.rule === r.rule);
       rows.push([
         "rule",
         h(
           "span",
-          {},
+          { "data-rule": String(i) },
           h("code", {}, r.rule),
           !!r.message && h("span", {}, " " + r.message),
           r.transition && h("span", { class: "badge" }, "on update"),

@@ -7,6 +7,8 @@ export interface Actions {
   // object and schema go to a position.
   object?: (range: Range) => void;
   schema?: (range: Range) => void;
+  // tree shows a schema in the explorer.
+  tree?: (path: string) => void;
   fix?: (fix: Fix) => void;
   rule?: (rule: string) => void;
 }
@@ -15,6 +17,9 @@ export function findingItem(f: Finding, actions: Actions, ...more: Child[]): HTM
   const range = f.range;
   const schema = f.schema?.range;
   const go = actions.object;
+  const path = f.schema?.path;
+  const tree = actions.tree;
+  const isRule = path?.includes(".x-kubernetes-validations[");
   const where = f.path || (range ? "line " + range.line : "");
   return h(
     "li",
@@ -32,7 +37,8 @@ export function findingItem(f: Finding, actions: Actions, ...more: Child[]): HTM
       "div",
       { class: "actions" },
       actions.rule ? h("button", { type: "button", class: "link rule", onclick: () => actions.rule?.(f.rule) }, f.rule) : h("span", { class: "rule" }, f.rule),
-      schema && actions.schema && h("button", { type: "button", class: "link", title: "Show " + (f.schema?.path ?? ""), onclick: () => actions.schema?.(schema) }, "schema, line " + schema.line),
+      schema && actions.schema && h("button", { type: "button", class: "link", title: "Show " + (f.schema?.path ?? ""), onclick: () => actions.schema?.(schema) }, (isRule ? "rule, line " : "schema, line ") + schema.line),
+      path !== undefined && tree && h("button", { type: "button", class: "link", title: "Show it in the explorer", onclick: () => tree(path) }, isRule ? "rule in explorer" : "explorer"),
       ...(actions.fix ? (f.fixes ?? []).slice(0, 3).map((x) => h("button", { type: "button", class: "fix", onclick: () => actions.fix?.(x) }, capital(x.message))) : []),
     ),
   );

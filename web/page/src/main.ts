@@ -61,12 +61,17 @@ const context: Context = {
     edited = true;
     show(state.view);
   },
+  explore: (target) => {
+    explorer.show(target);
+    show("explorer");
+  },
   say,
 };
 
+const explorer = new Explorer(context);
 const shown: Record<string, View> = {
   playground: new Playground(context),
-  explorer: new Explorer(context),
+  explorer,
   compare: new Compare(context),
   lint: new Lint(context),
 };

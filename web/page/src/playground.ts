@@ -128,6 +128,7 @@ export class Playground implements View {
   private one(o: CheckedObject, objects: string, several: boolean): HTMLElement {
     const name = [o.kind || "Object", o.namespace && o.name ? o.namespace + "/" + o.name : o.name].filter(Boolean).join(" ");
     const actions: Actions = { object: (r) => this.object.reveal(r), schema: (r) => this.crds.reveal(r), fix: (f) => applyFix(this.c, this.object, objects, f) };
+    if (!o.builtIn) actions.tree = (path) => this.c.explore({ apiVersion: o.apiVersion, kind: o.kind, path });
     const other = o.other;
     return h(
       "article",

@@ -323,6 +323,9 @@
     const range = f.range;
     const schema = f.schema?.range;
     const go = actions.object;
+    const path = f.schema?.path;
+    const tree = actions.tree;
+    const isRule = path?.includes(".x-kubernetes-validations[");
     const where = f.path || (range ? "line " + range.line : "");
     return h(
       "li",
@@ -340,7 +343,8 @@
         "div",
         { class: "actions" },
         actions.rule ? h("button", { type: "button", class: "link rule", onclick: () => actions.rule?.(f.rule) }, f.rule) : h("span", { class: "rule" }, f.rule),
-        schema && actions.schema && h("button", { type: "button", class: "link", title: "Show " + (f.schema?.path ?? ""), onclick: () => actions.schema?.(schema) }, "schema, line " + schema.line),
+        schema && actions.schema && h("button", { type: "button", class: "link", title: "Show " + (f.schema?.path ?? ""), onclick: () => actions.schema?.(schema) }, (isRule ? "rule, line " : "schema, line ") + schema.line),
+        path !== void 0 && tree && h("button", { type: "button", class: "link", title: "Show it in the explorer", onclick: () => tree(path) }, isRule ? "rule in explorer" : "explorer"),
         ...actions.fix ? (f.fixes ?? []).slice(0, 3).map((x) => h("button", { type: "button", class: "fix", onclick: () => actions.fix?.(x) }, capital(x.message))) : []
       )
     );
@@ -1951,7 +1955,11 @@ spec:
         this.fillVersions();
         this.load();
       });
-      this.version.addEventListener("change", () => this.load());
+      this.version.addEventListener("change", () => {
+        this.fillVersions();
+        this.load();
+      });
+      this.beside.addEventListener("change", () => this.load());
       this.query.addEventListener("input", () => {
         this.tab = "tree";
         this.drawTabs();
@@ -1968,7 +1976,7 @@ spec:
       this.element = h(
         "div",
         { class: "explorer" },
-        h("div", { class: "toolbar" }, this.crd, this.version, this.query),
+        h("div", { class: "toolbar" }, this.crd, this.version, this.beside, this.query),
         this.about,
         this.bar,
         this.content
@@ -1979,6 +1987,8 @@ spec:
     element;
     crd = h("select", { "aria-label": "CRD" });
     version = h("select", { "aria-label": "Version" });
+    // beside is the version that is shown next to the other one, or empty.
+    beside = h("select", { "aria-label": "Version to show next to it" });
     query = h("input", { type: "search", "aria-label": "Search fields" });
     bar = h("div", { class: "tabs", role: "tablist", "aria-label": "Forms of the schema" });
     content = h("div", { class: "content", role: "tabpanel", id: "explorer-panel", tabindex: 0 });
@@ -1986,6 +1996,10 @@ spec:
     latest = new Latest();
     resources = [];
     tab = "tree";
+    // loads loads the fields in a field of the tree, which is done when it is opened.
+    loads = /* @__PURE__ */ new WeakMap();
+    // target is the part of a schema that is shown when the CRDs are known.
+    target;
     drawTabs() {
       replace(
         this.bar,
@@ -2004,6 +2018,13 @@ spec:
       this.drawTabs();
       this.load();
     }
+    // show opens the tree at a part of a schema.
+    show(target) {
+      this.target = target;
+      this.query.value = "";
+      this.tab = "tree";
+      this.drawTabs();
+    }
     refresh() {
       const { crds, semantics: semantics2 } = this.c.state;
       this.latest.run(
@@ -2014,9 +2035,10 @@ spec:
           this.resources = a.resources;
           replace(this.crd, ...a.resources.map((r) => h("option", { value: r.name }, `${r.kind} (${r.name})`)));
           if (a.resources.some((r) => r.name === before)) this.crd.value = before;
+          this.choose();
           this.fillVersions();
           const empty = a.resources.length === 0;
-          for (const e of [this.crd, this.version, this.query, this.bar]) e.hidden = empty;
+          for (const e of [this.crd, this.version, this.beside, this.query, this.bar]) e.hidden = empty;
           if (empty) {
             replace(this.about);
             replace(this.content, h("p", { class: "note" }, "There is no CRD: enter one in the playground."), findingList(a.problems, {}));
@@ -2026,6 +2048,16 @@ spec:
         },
         (m) => this.fail(m)
       );
+    }
+    // choose chooses the CRD and version of the target.
+    choose() {
+      const t = this.target;
+      if (!t) return;
+      const [group, version] = t.apiVersion.includes("/") ? t.apiVersion.split("/", 2) : ["", t.apiVersion];
+      const r = this.resources.find((r2) => r2.kind === t.kind && r2.group === group);
+      if (!r) return;
+      this.crd.value = r.name;
+      replace(this.version, h("option", { value: version ?? "" }, version ?? ""));
     }
     resource() {
       return this.resources.find((r) => r.name === this.crd.value) ?? this.resources[0];
@@ -2037,12 +2069,17 @@ spec:
       replace(this.version, ...(r?.versions ?? []).map((v) => h("option", { value: v.name }, label(v))));
       const chosen = r?.versions.find((v) => v.name === before) ?? r?.versions.find((v) => v.storage);
       if (chosen) this.version.value = chosen.name;
+      const others = (r?.versions ?? []).filter((v) => v !== chosen);
+      const beside = this.beside.value;
+      replace(this.beside, h("option", { value: "" }, "no other version"), ...others.map((v) => h("option", { value: v.name }, "next to " + label(v))));
+      this.beside.value = others.some((v) => v.name === beside) ? beside : "";
+      this.beside.hidden = others.length === 0;
       const names2 = r?.shortNames?.length ? `, short names ${r.shortNames.join(", ")}` : "";
       const deprecated = chosen?.deprecated;
       replace(this.about, r ? `${r.namespaced ? "Namespaced" : "Cluster-scoped"} resource ${r.plural || r.name} of group ${r.group}${names2}.` : "", !!deprecated && h("strong", { class: "deprecated" }, " " + deprecated));
     }
-    request() {
-      return { crds: this.c.state.crds, crd: this.resource()?.name ?? "", version: this.version.value, semantics: this.c.state.semantics };
+    request(version = this.version.value) {
+      return { crds: this.c.state.crds, crd: this.resource()?.name ?? "", version, semantics: this.c.state.semantics };
     }
     fail(message2) {
       replace(this.content, h("p", { class: "banner rejected", role: "alert" }, message2));
@@ -2051,31 +2088,36 @@ spec:
       this.latest.run(pause, (signal) => this.ask(signal), (m) => this.fail(m));
     }
     async ask(signal) {
-      const e = this.c.engine;
-      const request = this.request();
-      switch (this.tab) {
-        case "tree": {
-          if (this.query.value.trim() !== "") return this.search(signal);
-          const a = await e.ask("fields", request, signal);
-          replace(this.content, a.noSchema && h("p", { class: "note" }, "This version has no schema."), this.fields(a));
-          return;
-        }
-        case "sample":
-        case "sample-full":
-          return this.text(await e.ask("sample", { ...request, full: this.tab === "sample-full" }, signal));
-        case "go":
-        case "proto":
-        case "typescript": {
-          const a = await e.ask("generate", { crds: this.c.state.crds, target: this.tab, semantics: this.c.state.semantics }, signal);
-          replace(this.content, findingList(a.problems, {}), ...a.files.map((f) => this.file(f.name, f.text)));
-          return;
-        }
-        default:
-          return this.text(await e.ask("form", { ...request, form: this.tab }, signal));
+      if (this.tab === "tree" && this.query.value.trim() !== "") return this.search(signal);
+      if (generated.includes(this.tab)) {
+        const a = await this.c.engine.ask("generate", { crds: this.c.state.crds, target: this.tab, semantics: this.c.state.semantics }, signal);
+        replace(this.content, findingList(a.problems, {}), ...a.files.map((f) => this.file(f.name, f.text)));
+        return;
       }
+      const version = this.version.value;
+      const beside = this.beside.value;
+      if (beside === "") replace(this.content, ...await this.form(version, "", signal));
+      else {
+        const both = [await this.form(version, beside, signal), await this.form(beside, version, signal)];
+        const columns = both.map((children2, i) => h("section", { class: "version", "aria-label": "Version " + (i === 0 ? version : beside) }, h("h3", {}, i === 0 ? version : beside), ...children2));
+        if (this.tab !== "tree") markLines(columns);
+        replace(this.content, h("div", { class: "versions" }, ...columns));
+      }
+      const target = this.target;
+      this.target = void 0;
+      if (target) await this.reveal(target);
     }
-    text(a) {
-      replace(this.content, findingList(a.findings ?? [], {}), this.file("", a.text));
+    // form returns a version in the form of the tab. other is the version next to it, or empty.
+    async form(version, other, signal) {
+      const e = this.c.engine;
+      const request = this.request(version);
+      if (this.tab === "tree") {
+        const a2 = await e.ask("fields", request, signal);
+        const body = facts(a2.field, (a2.costs ?? []).filter((c) => c.path === ""));
+        return [a2.noSchema && h("p", { class: "note" }, "This version has no schema."), body && h("div", { class: "body root" }, body), h("ul", { class: "tree" }, ...await this.fields(a2, version, other, ""))];
+      }
+      const a = await (this.tab.startsWith("sample") ? e.ask("sample", { ...request, full: this.tab === "sample-full" }, signal) : e.ask("form", { ...request, form: this.tab }, signal));
+      return [findingList(a.findings ?? [], {}), this.file("", a.text)];
     }
     file(name, text) {
       return h("div", { class: "file" }, h("header", {}, h("h3", {}, name), copyButton(() => text)), h("pre", { tabindex: 0, "aria-label": name || "Text" }, text));
@@ -2099,22 +2141,42 @@ spec:
     async open(path) {
       try {
         const a = await this.c.engine.ask("fields", { ...this.request(), path });
-        replace(this.content, h("button", { type: "button", class: "quiet", onclick: () => this.load() }, "← Back"), h("ul", { class: "tree" }, this.field(a.field, a.costs ?? [], true)));
+        const tree = h("ul", { class: "tree" }, this.field(a.field, a.costs ?? [], this.version.value, "", ""));
+        const details = tree.querySelector("details");
+        if (details) details.open = true;
+        replace(this.content, h("button", { type: "button", class: "quiet", onclick: () => this.load() }, "← Back"), tree);
       } catch (e) {
         this.fail(e instanceof Error ? e.message : String(e));
       }
     }
-    fields(a) {
-      return h("ul", { class: "tree" }, ...children(a.field).map((f) => this.field(f, a.costs ?? [], f.name === "spec")));
+    // fields returns the fields in a field, with what differs in the other version, if there is one.
+    async fields(a, version, other, path) {
+      let theirs = [];
+      if (other !== "") {
+        try {
+          theirs = children((await this.c.engine.ask("fields", { ...this.request(other), path })).field);
+        } catch {
+          theirs = [];
+        }
+      }
+      return children(a.field).map((f) => {
+        const peer = theirs.find((o) => o.name === f.name);
+        const difference = other === "" ? "" : !peer ? "only in " + version : shape(peer) !== shape(f) ? "differs" : "";
+        const li = this.field(f, a.costs ?? [], version, other, difference);
+        const details = li.querySelector("details");
+        if (details && path === "" && f.name === "spec") details.open = true;
+        return li;
+      });
     }
     // field shows a field, whose own fields are loaded when it is opened.
-    field(f, costs, open2) {
+    field(f, costs, version, other, difference) {
       const inner = h("ul", { class: "tree" });
       const deep = /Object|map\[|IntOrString\]|any/.test(f.type) && f.type !== "any" && f.type !== "map[string]string";
       const body = h("div", { class: "body" }, !!f.description && h("p", { class: "description" }, f.description), facts(f, costs.filter((c) => c.path.replace(/(\[\]|\.\*)+$/, "") === f.path)));
       const title = [
         h("span", { class: "name" }, f.name ?? "values"),
         h("span", { class: "type" }, f.type),
+        difference !== "" && h("span", { class: "badge difference" }, difference),
         f.required && h("span", { class: "badge required" }, "required"),
         f.default !== void 0 && h("span", { class: "badge" }, "default " + short2(f.default)),
         (f.rules?.length ?? 0) > 0 && h("span", { class: "badge rule" }, "CEL"),
@@ -2124,25 +2186,58 @@ spec:
         !!f.description && h("span", { class: "brief" }, f.description.split("\n", 1)[0] ?? "")
       ];
       const details = h("details", {}, h("summary", {}, ...title), body, inner);
-      let loaded = false;
+      details.dataset["path"] = f.path ?? "";
+      let loading;
       const load = async () => {
-        if (loaded || !deep) return;
-        loaded = true;
         try {
-          const a = await this.c.engine.ask("fields", { ...this.request(), path: f.path ?? "" });
-          replace(inner, ...children(a.field).map((g) => this.field(g, a.costs ?? [], false)));
+          const a = await this.c.engine.ask("fields", { ...this.request(version), path: f.path ?? "" });
+          replace(inner, ...await this.fields(a, version, other, f.path ?? ""));
         } catch (e) {
-          loaded = false;
+          loading = void 0;
           replace(inner, h("li", { class: "note" }, e instanceof Error ? e.message : String(e)));
         }
       };
+      this.loads.set(details, () => deep ? loading ??= load() : Promise.resolve());
       details.addEventListener("toggle", () => {
-        if (details.open) void load();
+        if (details.open) void this.loads.get(details)?.();
+        for (const peer of details.closest(".versions")?.querySelectorAll("details") ?? []) if (peer.dataset["path"] === f.path) peer.open = details.open;
       });
-      details.open = open2;
       return h("li", {}, details);
     }
+    // reveal opens the tree at a part of the schema, and shows the rule that it is about.
+    async reveal(target) {
+      const { names: names2, rule } = parsed(target.path);
+      let at = this.content;
+      for (const name of names2) {
+        const next = [...at.querySelectorAll("details")].find((d) => d.querySelector("summary > .name")?.textContent === name);
+        if (!next) break;
+        next.open = true;
+        await this.loads.get(next)?.();
+        at = next;
+      }
+      const place = rule !== void 0 && at.querySelector(`[data-rule="${rule}"]`) || at.querySelector(":scope > summary") || this.content;
+      place.classList.add("target");
+      place.scrollIntoView({ block: "center" });
+      at.querySelector("summary")?.focus({ preventScroll: true });
+    }
   };
+  var generated = ["go", "proto", "typescript"];
+  function parsed(path) {
+    const rule = /\.x-kubernetes-validations\[(\d+)\]$/.exec(path);
+    return { names: [...path.matchAll(/\.properties\[((?:[^\]]|\](?!\.|$))*)\]/g)].map((m) => m[1] ?? ""), rule: rule ? Number(rule[1]) : void 0 };
+  }
+  function shape(f) {
+    return JSON.stringify(f, (key3, value2) => key3 === "fields" || key3 === "path" ? void 0 : value2);
+  }
+  function markLines(columns) {
+    const [left, right] = columns.map((c) => c.querySelector("pre"));
+    if (!left || !right) return;
+    const texts = [left, right].map((p) => (p.textContent ?? "").split("\n"));
+    [left, right].forEach((pre, i) => {
+      const others = new Set(texts[1 - i]);
+      replace(pre, ...(texts[i] ?? []).flatMap((line) => [others.has(line) ? line : h("mark", {}, line), "\n"]));
+    });
+  }
   function children(f) {
     for (let at = f; at; at = at.items ?? at.values) {
       if (at.fields && at.fields.length > 0) return at.fields;
@@ -2163,13 +2258,13 @@ spec:
       if (at.listType) rows.push(["list type", at.listType + (at.listMapKeys ? " by " + at.listMapKeys.join(", ") : "")]);
       if (at.mapType) rows.push(["map type", at.mapType]);
       for (const c of at.conditions ?? []) rows.push(["condition", c]);
-      for (const r of at.rules ?? []) {
+      for (const [i, r] of (at.rules ?? []).entries()) {
         const cost = costs.find((c) => c.rule === r.rule);
         rows.push([
           "rule",
           h(
             "span",
-            {},
+            { "data-rule": String(i) },
             h("code", {}, r.rule),
             !!r.message && h("span", {}, " " + r.message),
             r.transition && h("span", { class: "badge" }, "on update"),
@@ -2398,6 +2493,7 @@ spec:
     one(o, objects, several) {
       const name = [o.kind || "Object", o.namespace && o.name ? o.namespace + "/" + o.name : o.name].filter(Boolean).join(" ");
       const actions = { object: (r) => this.object.reveal(r), schema: (r) => this.crds.reveal(r), fix: (f) => applyFix(this.c, this.object, objects, f) };
+      if (!o.builtIn) actions.tree = (path) => this.c.explore({ apiVersion: o.apiVersion, kind: o.kind, path });
       const other = o.other;
       return h(
         "article",
@@ -2545,11 +2641,16 @@ spec:
       edited = true;
       show(state.view);
     },
+    explore: (target) => {
+      explorer.show(target);
+      show("explorer");
+    },
     say
   };
+  var explorer = new Explorer(context);
   var shown = {
     playground: new Playground(context),
-    explorer: new Explorer(context),
+    explorer,
     compare: new Compare(context),
     lint: new Lint(context)
   };

@@ -1,0 +1,98 @@
+package web
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// versionsCRD has two versions, and rules.
+const versionsCRD = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  scope: Cluster
+  names: {kind: Thing, plural: things}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            x-kubernetes-validations:
+            - {rule: self.size < 100}
+            properties:
+              size: {type: integer, description: The size.}
+              limits:
+                type: object
+                x-kubernetes-validations:
+                - {rule: self.low < 9}
+                - {rule: self.low < self.high, message: low must be less than high}
+                properties:
+                  low: {type: integer, maximum: 50}
+                  high: {type: integer}
+  - name: v1alpha1
+    served: true
+    storage: false
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              size: {type: string, description: The size.}
+              old: {type: string}
+              limits: {type: object, properties: {low: {type: integer, maximum: 50}}}
+`
+
+// TestExplorer shows how violations lead to the explorer, and two versions side by side.
+func TestExplorer(t *testing.T) {
+	b := open(t, serve(t), 1440, 900, false)
+	b.text("Rejected")
+	b.visit(link(t, map[string]any{"view": "playground", "crds": versionsCRD, "object": "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec: {size: 1, limits: {low: 8, high: 2}}\n"}))
+	b.text("low must be less than high")
+	t.Run("a rule", func(t *testing.T) {
+		b.click("rule, line 26")
+		if got := b.eval(`editor("CustomResourceDefinitions").value().slice(0, editor("CustomResourceDefinitions").area.selectionStart).split("\n").length`); got != "26" {
+			t.Errorf("the cursor is in line %s", got)
+		}
+		b.click("rule in explorer")
+		b.wait(`document.querySelector("#explorer-panel .target")?.textContent.includes("self.low < self.high")`)
+		b.screenshot("explorer-rule")
+	})
+	t.Run("a field", func(t *testing.T) {
+		b.click("Playground")
+		b.typeAt("Object", "apiVersion: example.com/v1alpha1\nkind: Thing\nmetadata: {name: a}\nspec: {limits: {low: 80}}\n")
+		b.text("should be less than or equal to 50")
+		b.click("explorer")
+		b.wait(`document.querySelector("#explorer-panel .target .name")?.textContent === "low"`)
+		if got := b.eval(`document.querySelector("[aria-label=Version]").value`); got != "v1alpha1" {
+			t.Errorf("the version is %s", got)
+		}
+	})
+	t.Run("versions side by side", func(t *testing.T) {
+		b.run(chromedp.Evaluate(`{ const s = document.querySelector("[aria-label='Version to show next to it']"); s.value = "v1"; s.dispatchEvent(new Event("change")); }`, nil))
+		row := func(version, name string) string {
+			return `[...document.querySelectorAll("section[aria-label='Version ` + version + `'] summary")].find(e => e.querySelector(".name").textContent === "` + name + `")`
+		}
+		b.wait(row("v1alpha1", "old") + `?.textContent.includes("only in v1alpha1")`)
+		b.wait(row("v1", "size") + `?.textContent.includes("differs")`)
+		b.run(chromedp.Evaluate(row("v1", "limits")+".click()", nil))
+		b.wait(row("v1alpha1", "low"))
+		b.wait(row("v1", "high") + `?.textContent.includes("only in v1")`)
+		if got := b.eval(row("v1", "low") + ".textContent"); got != "lowinteger" {
+			t.Errorf("a field that is the same shows %q", got)
+		}
+		b.screenshot("explorer-versions")
+		b.accessible("versions side by side")
+		b.click("OpenAPI v3")
+		b.wait(`document.querySelectorAll("#explorer-panel mark").length > 3`)
+		b.screenshot("explorer-versions-text")
+	})
+}
