@@ -3,6 +3,7 @@ package kinds
 import (
 	"fmt"
 	"reflect"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -115,15 +116,34 @@ func (c *Converter) Convert(in, out, _ any) error {
 		return err
 	}
 	converted, err := c.ConvertToVersion(from, gvks[0].GroupVersion())
-	if err != nil {
+	if err != nil && !runtime.IsNotRegisteredError(err) {
 		return err
 	}
-	to, value := reflect.ValueOf(out).Elem(), reflect.ValueOf(converted).Elem()
-	if to.Type() != value.Type() {
-		return fmt.Errorf("converting (%s) to (%s): unknown conversion", value.Type(), to.Type())
+	to := reflect.ValueOf(out)
+	if err != nil || to.Type() != reflect.TypeOf(converted) {
+		return fmt.Errorf("converting (%s) to (%s): unknown conversion", reflect.TypeOf(in).Elem(), InternalType(gvks[0].GroupKind()))
 	}
-	to.Set(value)
+	to.Elem().Set(reflect.ValueOf(converted).Elem())
 	return nil
+}
+
+// InternalType returns the name of kube-apiserver's internal Go type of a kind, which some of its
+// messages have.
+func InternalType(gk runtimeschema.GroupKind) string {
+	return InternalPackage(gk.Group) + "." + gk.Kind
+}
+
+// InternalPackage returns the name of the package of such types of a group. It is the first label
+// of the group, apart from a few.
+func InternalPackage(group string) string {
+	switch group {
+	case corev1.GroupName, eventsv1.GroupName:
+		return "core"
+	case "internal.apiserver.k8s.io":
+		return "apiserverinternal"
+	}
+	name, _, _ := strings.Cut(group, ".")
+	return name
 }
 
 // ConvertToVersion returns an object in another version. It may share memory with the given one.

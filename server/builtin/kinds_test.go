@@ -401,7 +401,7 @@ func (k *kindRequests) otherKinds(t *testing.T) {
 		}
 	}
 	_, text := k.send("POST", root+"/configmaps", "application/json", "application/json", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"kinds"}}`)
-	if !strings.Contains(text, `Secret in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Secret) to (v1.ConfigMap): unknown conversion`) {
+	if !strings.Contains(text, `Secret in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): unknown conversion`) {
 		t.Error(text)
 	}
 	// The fields of a request for a token are managed like those of other objects.

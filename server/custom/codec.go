@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/api"
+	"espalier.dev/kinds"
 	"espalier.dev/schema"
 	"espalier.dev/server/backend"
 	serverrest "espalier.dev/server/rest"
@@ -79,9 +80,15 @@ var _ runtime.NegotiatedSerializer = &bodySerializer{}
 
 func newBodySerializer(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime.Scheme,
 	creator runtime.ObjectCreater, typer runtime.ObjectTyper) *bodySerializer {
+	named := func(s runtime.Serializer) runtime.Serializer {
+		if _, tree := kind.New().(runtime.Unstructured); tree {
+			return s
+		}
+		return serverrest.NameType(s, kinds.InternalPackage(api.GroupName))
+	}
 	text := func(o kubejson.SerializerOptions) *media {
-		return &media{Serializer: serverrest.StreamList(kubejson.NewSerializerWithOptions(kubejson.DefaultMetaFactory,
-			creator, typer, o), o.Yaml, o.Pretty), yaml: o.Yaml, strict: o.Strict}
+		return &media{Serializer: named(serverrest.StreamList(kubejson.NewSerializerWithOptions(kubejson.DefaultMetaFactory,
+			creator, typer, o), o.Yaml, o.Pretty)), yaml: o.Yaml, strict: o.Strict}
 	}
 	binary := &media{Serializer: protobuf.NewSerializerWithOptions(creator, typer,
 		protobuf.SerializerOptions{StreamingCollectionsEncoding: true}), protobuf: true}
@@ -142,7 +149,7 @@ func (n *bodySerializer) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVers
 	if !ok {
 		return d
 	}
-	return &bodyDecoder{kind: n.kind, media: m, replacement: n.replacement}
+	return &bodyDecoder{kind: n.kind, media: m, replacement: n.replacement, scheme: n.scheme}
 }
 
 // bodyDecoder decodes request bodies.
@@ -150,9 +157,24 @@ type bodyDecoder struct {
 	kind        Kind
 	media       *media
 	replacement replacement // nil if nothing is replaced
+	// scheme has the name that messages about unknown kinds name.
+	scheme *runtime.Scheme
 }
 
+// Decode decodes a body. The error of a body that kube-apiserver cannot decode either is that of
+// its decoder.
 func (d *bodyDecoder) Decode(data []byte, defaults *runtimeschema.GroupVersionKind,
+	into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
+	obj, gvk, err := d.decode(data, defaults, into)
+	if err != nil && obj == nil {
+		if sent, failed := d.reference(data, defaults); failed != nil {
+			return nil, sent, failed
+		}
+	}
+	return obj, gvk, err
+}
+
+func (d *bodyDecoder) decode(data []byte, defaults *runtimeschema.GroupVersionKind,
 	into runtime.Object) (runtime.Object, *runtimeschema.GroupVersionKind, error) {
 	src, complaints, err := d.toJSON(data)
 	if err != nil {
@@ -174,6 +196,9 @@ func (d *bodyDecoder) Decode(data []byte, defaults *runtimeschema.GroupVersionKi
 		return nil, kindOf(src), err
 	}
 	complaints = append(complaints, more...)
+	if gvk := obj.GetObjectKind().GroupVersionKind(); gvk.Kind == "" {
+		return nil, &gvk, runtime.NewMissingKindErr(string(data))
+	}
 
 	if into != nil && reflect.TypeOf(into) == reflect.TypeOf(obj) {
 		if err := assign(into, obj); err != nil {
@@ -182,17 +207,16 @@ func (d *bodyDecoder) Decode(data []byte, defaults *runtimeschema.GroupVersionKi
 		obj = into
 	}
 	gvk := obj.GetObjectKind().GroupVersionKind()
-	if _, tree := obj.(runtime.Unstructured); !tree {
+	_, tree := obj.(runtime.Unstructured)
+	if !tree {
 		// A Kind with Go structs may have converted it. The handler compares the version that
 		// was sent with that of the path.
 		if sent, err := api.Identify(src); err == nil {
 			gvk = sent.GroupVersionKind()
 		}
 	}
-	switch {
-	case gvk.Kind == "":
-		return nil, &gvk, runtime.NewMissingKindErr(string(data))
-	case gvk.Version == "":
+	// The handler of a whole tree compares the version with that of the path.
+	if gvk.Version == "" && (!tree || defaults == nil) {
 		return nil, &gvk, runtime.NewMissingVersionErr(string(data))
 	}
 	if d.replacement != nil {

@@ -321,7 +321,7 @@ func TestBodies(t *testing.T) {
 		"duplicate in yaml, not strict": {kind, 1, false, nil, "apiVersion: example.com/v1\nkind: Widget\nkind: Widget\n", nil, "", false},
 		"protobuf":                      {kind, 2, true, nil, "p" + good, nil, "custom resources cannot be sent as protobuf", false},
 		"protobuf of a kind":            {protobufKind{kind, nil}, 2, true, nil, "p" + good, nil, "", false},
-		"broken protobuf":               {protobufKind{kind, errConversion}, 2, true, nil, "p" + good, nil, errConversion.Error(), false},
+		"broken protobuf":               {protobufKind{kind, errConversion}, 2, true, nil, "p" + good, nil, "does not appear to be a protobuf message", false},
 		"unknown":                       {kind, 0, true, nil, strings.Replace(good, `"size"`, `"bogus":1,"size"`, 1), nil, `unknown field "spec.bogus"`, true},
 		"unknown, not strict":           {kind, 0, false, nil, strings.Replace(good, `"size"`, `"bogus":1,"size"`, 1), nil, "", false},
 		"no kind":                       {kind, 0, true, nil, strings.Replace(good, `"kind":"Widget",`, "", 1), nil, "Object 'Kind' is missing", false},

@@ -49,7 +49,7 @@ func (w *write) decode(in runtime.SerializerInfo, warn bool) (*unstructured.Unst
 		format = in.StrictSerializer
 	}
 	into := w.kind.New()
-	obj, gvk, err := w.serializer.replacing(w.replaced).DecoderToVersion(format, w.scope.HubGroupVersion).Decode(w.body, nil, into)
+	obj, gvk, err := w.serializer.replacing(w.replaced).DecoderToVersion(format, w.scope.HubGroupVersion).Decode(w.body, &w.scope.Kind, into)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil && directive == metav1.FieldValidationWarn {
 		if warn {
 			addWarnings(w.req.Context(), strict.Errors())
