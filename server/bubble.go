@@ -37,6 +37,7 @@ func (o *Options) validateBubble(bad func(format string, args ...any)) {
 	}{
 		{"tls-cert-file", o.TLSCertFile != "", "watches the file"},
 		{"client-ca-file", o.ClientCAFile != "", "watches the file"},
+		{"proxy-client-cert-file", o.ProxyClientCertFile != "", "watches the file"},
 		{"audit-log-path", o.AuditLogPath != "", "has a goroutine that never ends"},
 		{"audit-webhook-config-file", o.AuditWebhookConfigFile != "", "connects to a socket"},
 		{"encryption-provider-config", o.EncryptionProviderConfig != "", "may connect to a socket"},

@@ -90,7 +90,11 @@ func resourceOf(defs *definitions.Definitions) func(runtimeschema.GroupVersionKi
 
 // firstObjects returns the values of this server that its first objects have.
 func firstObjects(f *foundation, a *services.Allocator) (*bootstrap.Config, error) {
-	c := &bootstrap.Config{Port: int32(f.port), ClientCA: string(f.identity.CurrentCABundleContent())}
+	data, err := trust(f)
+	if err != nil {
+		return nil, err
+	}
+	c := &bootstrap.Config{Port: int32(f.port), Trust: data}
 	for _, text := range a.Ranges() {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {

@@ -128,6 +128,12 @@ func (o *Options) addAuthenticationFlags(fs *pflag.FlagSet) {
 		"`file` with CA certificates whose client certificates are accepted in addition to those of the server's own CA; reloaded when it changes")
 	fs.StringVar(&o.TokenAuthFile, "token-auth-file", o.TokenAuthFile, "CSV `file` with bearer tokens: token, user, uid, groups")
 	o.Authentication.AddFlags(fs)
+	fs.StringVar(&o.ProxyClientCertFile, "proxy-client-cert-file", o.ProxyClientCertFile,
+		"`file` with the client certificate in PEM with which the server proxies requests to the servers of API services; reloaded when it changes (default: a certificate of a CA in the data directory that signs nothing else)")
+	fs.StringVar(&o.ProxyClientKeyFile, "proxy-client-key-file", o.ProxyClientKeyFile, "`file` with the private key for --proxy-client-cert-file")
+	var routing bool
+	fs.BoolVar(&routing, "enable-aggregator-routing", true,
+		"accepted for compatibility with kube-apiserver and ignored: requests for API services go to the endpoints of their services")
 }
 
 func (o *Options) addAuthorizationFlags(fs *pflag.FlagSet) {

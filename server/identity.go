@@ -31,6 +31,10 @@ const renewInterval = 6 * time.Hour
 type identity struct {
 	config  pki.Config
 	current atomic.Pointer[pki.Bundle]
+	// proxy has the client certificate for extension servers, and proxyConfig how it is made. Both are nil
+	// if a file has that certificate.
+	proxy       atomic.Pointer[pki.Proxy]
+	proxyConfig *pki.Config
 
 	mu        sync.Mutex
 	listeners []dynamiccertificates.Listener
@@ -49,7 +53,12 @@ func newIdentity(o *Options) (*identity, error) {
 		return nil, err
 	}
 	id.current.Store(bundle)
-	return id, nil
+	if o.ProxyClientCertFile == "" {
+		config := proxyConfig(o)
+		id.proxyConfig = &config
+	}
+	_, err = id.ensureProxy()
+	return id, err
 }
 
 // pkiConfig returns the configuration of the certificates of a server.
@@ -112,8 +121,12 @@ func (id *identity) renewOnce(changed func(*pki.Bundle) error) error {
 	if err != nil {
 		return err
 	}
+	proxied, err := id.ensureProxy()
+	if err != nil {
+		return err
+	}
 	old := id.current.Swap(bundle)
-	if bytes.Equal(old.CA.Cert, bundle.CA.Cert) && bytes.Equal(old.Serving.Cert,
+	if !proxied && bytes.Equal(old.CA.Cert, bundle.CA.Cert) && bytes.Equal(old.Serving.Cert,
 		bundle.Serving.Cert) && bytes.Equal(old.Admin.Cert, bundle.Admin.Cert) {
 		return nil
 	}

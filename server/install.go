@@ -22,6 +22,7 @@ import (
 	"espalier.dev/kinds/services"
 	"espalier.dev/schema"
 	dynamicadmission "espalier.dev/server/admission"
+	"espalier.dev/server/aggregator"
 	"espalier.dev/server/builtin"
 	"espalier.dev/server/compliance"
 	"espalier.dev/server/custom"
@@ -141,10 +142,18 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 	if f.options.past() == 0 {
 		f.controllers.add(newBootstrap(f, kubernetes, first))
 	}
+	published, err := newPublished(f, defs, kubernetes, virtual)
+	if err != nil {
+		return nil, err
+	}
+	others, err := newAggregator(f, defs, published)
+	if err != nil {
+		return nil, err
+	}
 	addControllers(f, objects.New(objects.Config{
 		Store: f.db.store, Kinds: kubernetes, Custom: resources,
 		Definition: defs.Resource().Definition, Catalog: defs.Catalog, Admission: chain,
-	}), quotas, defs)
+	}), quotas, defs, others)
 	if f.fairness != nil {
 		f.fairness.Use(kubernetes)
 		f.controllers.add(controller{name: "flowcontrol", synced: f.fairness.Ready(), run: f.fairness.Follow})
@@ -153,11 +162,11 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 		defs.Subscribe(scanner.Changed)
 		f.controllers.add(controller{name: "compliance", run: scanner.Run})
 	}
-	publisher, err := newPublisher(f, defs, kubernetes, virtual)
-	if err != nil {
-		return nil, err
-	}
-	mount(server.Handler.NonGoRestfulMux, publisher.Wrap(kubernetes.Wrap(resources)))
+	publisher := publish.New(publish.Config{
+		Source: defs, Fixed: published, Remote: others.Remote, Priority: aggregator.Priority,
+		Addresses: f.config.DiscoveryAddresses, Version: f.config.EffectiveVersion.Info().GitVersion, Codecs: f.codecs,
+	})
+	mount(server.Handler.NonGoRestfulMux, others.Wrap(publisher.Wrap(kubernetes.Wrap(resources))))
 
 	mountTokenMetadata(server.Handler.NonGoRestfulMux, f.authentication, f.url)
 	if f.authentication.Reloads() {
@@ -295,14 +304,13 @@ func newPlugins(f *foundation, defs *definitions.Definitions, kubernetes *builti
 	}, f.options.admits, f.options.AdmissionControlConfigFile)
 }
 
-// newPublisher returns what serves discovery and OpenAPI.
-func newPublisher(f *foundation, defs *definitions.Definitions, kubernetes *builtin.Handler,
-	virtual []*custom.Virtual) (*publish.Publisher, error) {
+// newPublished returns the resources that no CRD defines, for discovery and OpenAPI.
+func newPublished(f *foundation, defs *definitions.Definitions, kubernetes *builtin.Handler,
+	virtual []*custom.Virtual) (published []publish.Fixed, err error) {
 	all, err := builtin.Definitions(f.stored.Served())
 	if err != nil {
 		return nil, err
 	}
-	var published []publish.Fixed
 	for _, d := range all {
 		published = append(published, publish.Fixed{Definition: d, Describe: kubernetes.Describe})
 	}
@@ -310,11 +318,5 @@ func newPublisher(f *foundation, defs *definitions.Definitions, kubernetes *buil
 	for _, v := range virtual {
 		published = append(published, publish.Fixed{Definition: v.Definition, Describe: served.DescribeReadOnly})
 	}
-	return publish.New(publish.Config{
-		Source:    defs,
-		Fixed:     published,
-		Addresses: f.config.DiscoveryAddresses,
-		Version:   f.config.EffectiveVersion.Info().GitVersion,
-		Codecs:    f.codecs,
-	}), nil
+	return published, nil
 }

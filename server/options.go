@@ -121,6 +121,9 @@ type Options struct {
 	// GoawayChance is the fraction of HTTP/2 requests after which the client is asked to
 	// reconnect, so that clients spread over several servers.
 	GoawayChance float64
+	// ProxyClientCertFile and ProxyClientKeyFile are the client certificate with which requests are sent to
+	// the servers of API services; the default is one that the server makes.
+	ProxyClientCertFile, ProxyClientKeyFile string
 	// ClientCAFile holds CA certificates whose client certificates are accepted in addition
 	// to those of the server's own CA.
 	ClientCAFile string
@@ -323,6 +326,9 @@ func (o *Options) Validate() error {
 	if (o.CACertFile == "") != (o.CAKeyFile == "") {
 		bad("--ca-cert-file and --ca-key-file must be set together")
 	}
+	if (o.ProxyClientCertFile == "") != (o.ProxyClientKeyFile == "") {
+		bad("--proxy-client-cert-file and --proxy-client-key-file must be set together")
+	}
 	for _, host := range o.TLSHosts {
 		if net.ParseIP(host) == nil && len(validation.IsDNS1123Subdomain(strings.TrimPrefix(host, "*."))) > 0 {
 			bad("--tls-san %q is neither a host name nor an IP address", host)
@@ -331,7 +337,8 @@ func (o *Options) Validate() error {
 	for _, f := range []struct{ flag, path string }{
 		{"etcd-cafile", o.Etcd.CAFile}, {"etcd-certfile", o.Etcd.CertFile}, {"etcd-keyfile", o.Etcd.KeyFile},
 		{"tls-cert-file", o.TLSCertFile}, {"tls-private-key-file", o.TLSPrivateKeyFile},
-		{"ca-cert-file", o.CACertFile}, {"ca-key-file", o.CAKeyFile}, {"client-ca-file", o.ClientCAFile}, {"token-auth-file", o.TokenAuthFile}, {"audit-policy-file", o.AuditPolicyFile},
+		{"ca-cert-file", o.CACertFile}, {"ca-key-file", o.CAKeyFile}, {"client-ca-file", o.ClientCAFile},
+		{"proxy-client-cert-file", o.ProxyClientCertFile}, {"proxy-client-key-file", o.ProxyClientKeyFile}, {"token-auth-file", o.TokenAuthFile}, {"audit-policy-file", o.AuditPolicyFile},
 		{"audit-webhook-config-file", o.AuditWebhookConfigFile}, {"encryption-provider-config", o.EncryptionProviderConfig},
 		{"authorization-config", o.Authorization.File}, {"authorization-webhook-config-file", o.Authorization.WebhookConfigFile},
 	} {

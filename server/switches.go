@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 
+	"espalier.dev/server/aggregator"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/gc"
 	"espalier.dev/server/namespaces"
@@ -66,9 +67,9 @@ func (s *Server) Controllers() []string {
 
 // addControllers adds the controllers of Kubernetes' own kinds that are switched on. They begin
 // when all CRDs are loaded.
-func addControllers(f *foundation, all *objects.Objects, stored *quota.Stored, defs *definitions.Definitions) {
+func addControllers(f *foundation, all *objects.Objects, stored *quota.Stored, defs *definitions.Definitions, others *aggregator.Aggregator) {
 	if f.options.runs(controllerNamespace) {
-		f.controllers.add(controller{name: controllerNamespace, run: namespaces.NewLifecycle(all, defs.Ready()).Run})
+		f.controllers.add(controller{name: controllerNamespace, run: namespaces.NewLifecycle(all, defs.Ready(), others.Empty).Run})
 	}
 	if f.options.runs(controllerGarbage) {
 		collector := gc.New(all, defs.Ready())

@@ -1,6 +1,4 @@
 // Package apiregistration has the rules of the kind of the group apiregistration.k8s.io.
-//
-// API services are data: requests are never forwarded to another server.
 package apiregistration
 
 import (

@@ -74,7 +74,12 @@ func (h *Handler) Bootstrap(ctx context.Context, c *bootstrap.Config, roles []de
 		}
 		objects := c.Objects()
 		endpoints := c.Endpoints()
-		group.Go(func() error { return h.ensureAll(within, objects, false) })
+		group.Go(func() error {
+			if err := h.ensureAll(within, objects, false); err != nil {
+				return err
+			}
+			return h.ensureTrust(within, c.Authentication())
+		})
 		group.Go(func() error { return h.ensureAll(within, endpoints, true) })
 		return h.reconcileAll(within, roles, true)
 	})

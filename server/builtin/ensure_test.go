@@ -23,7 +23,7 @@ func TestFirstManagers(t *testing.T) {
 	}
 	c := &bootstrap.Config{
 		ServiceRange: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::/112")},
-		Address:      netip.MustParseAddr("192.0.2.1"), Port: 6443, ClientCA: "ca",
+		Address:      netip.MustParseAddr("192.0.2.1"), Port: 6443, Trust: map[string]string{"client-ca-file": "ca"},
 	}
 	all := append(append(bootstrap.Namespaces(), c.Objects()...), c.Endpoints()...)
 	for _, obj := range all {

@@ -26,6 +26,14 @@ func conditions(f *findings) []corev1.NamespaceCondition {
 		good(corev1.NamespaceContentRemaining, "ContentRemoved", "All content successfully removed"),
 		good(corev1.NamespaceFinalizersRemaining, "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 	}
+	if n := len(f.undiscovered); n > 0 {
+		var texts []string
+		for _, gv := range f.undiscovered {
+			texts = append(texts, fmt.Sprintf("%s: stale GroupVersion discovery: %[1]s", gv))
+		}
+		all[0] = bad(corev1.NamespaceDeletionDiscoveryFailure, "DiscoveryFailed",
+			fmt.Sprintf("Discovery failed for some groups, %d failing: unable to retrieve the complete list of server APIs: %s", n, strings.Join(texts, ", ")))
+	}
 	if len(f.failures) > 0 {
 		var texts []string
 		for _, err := range f.failures {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ import (
 // is reported in the status of the namespace. When an object goes, the rest is looked at again.
 type Lifecycle struct {
 	objects  *objects.Objects
+	others   func(ctx context.Context, namespace string) Left
 	follower *follow.Follower
 	root     keys.Root
 	prefix   keys.Prefix // that of namespaces
@@ -37,10 +39,19 @@ type Lifecycle struct {
 	terminating map[string]bool
 }
 
+// Left is what other servers have left of a namespace.
+type Left struct {
+	// Remaining and Finalizers are numbers of objects, by resource and by finalizer.
+	Remaining, Finalizers map[string]int
+	Failures              []error
+	// Undiscovered are the groups and versions whose resources are not known at present.
+	Undiscovered []string
+}
+
 // NewLifecycle returns the controller of the lifecycle of namespaces. It begins when ready is
-// closed.
-func NewLifecycle(o *objects.Objects, ready <-chan struct{}) *Lifecycle {
-	l := &Lifecycle{objects: o, root: keys.Root(o.Store.Prefix())}
+// closed. others deletes the objects of other servers in a namespace.
+func NewLifecycle(o *objects.Objects, ready <-chan struct{}, others func(ctx context.Context, namespace string) Left) *Lifecycle {
+	l := &Lifecycle{objects: o, others: others, root: keys.Root(o.Store.Prefix())}
 	l.prefix = l.root.Namespaces()
 	l.follower = follow.New(follow.Config{Store: o.Store, Ready: ready, Reset: l.reset, Take: l.take, Begin: l.begin})
 	return l
@@ -103,7 +114,7 @@ func (l *Lifecycle) handle(ctx context.Context, name string) error {
 	if err := l.report(ctx, ns, found); err != nil {
 		return err
 	}
-	if len(found.failures) > 0 || len(found.remaining) > 0 {
+	if len(found.failures) > 0 || len(found.remaining) > 0 || len(found.undiscovered) > 0 {
 		return errors.Join(append(found.failures, errRemaining)...)
 	}
 	return l.update(ctx, ns, "finalize", func(ns *corev1.Namespace) {
@@ -152,7 +163,18 @@ type findings struct {
 	// remaining and finalizers are numbers of objects, by resource and by finalizer.
 	remaining, finalizers map[string]int
 	failures              []error
-	mu                    sync.Mutex
+	// undiscovered are groups and versions of other servers that cannot be asked.
+	undiscovered []string
+	mu           sync.Mutex
+}
+
+// add adds what other servers have left.
+func (f *findings) add(left Left) {
+	maps.Copy(f.remaining, left.Remaining)
+	for name, n := range left.Finalizers {
+		f.finalizers[name] += n
+	}
+	f.failures, f.undiscovered = append(f.failures, left.Failures...), left.Undiscovered
 }
 
 func (f *findings) fail(err error) {
@@ -216,6 +238,7 @@ func (l *Lifecycle) empty(ctx context.Context, ns *corev1.Namespace) (*findings,
 	for _, r := range all {
 		l.count(snapshot, r, ns, found)
 	}
+	found.add(l.others(ctx, ns.Name))
 	return found, nil
 }
 

@@ -10,6 +10,7 @@ package pki
 
 import (
 	"bytes"
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -68,6 +69,8 @@ type Config struct {
 	UnsafeNoFsync bool
 	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
+	// name is that of the CA, if it is not the CA of the server.
+	name string
 }
 
 // Ensure returns the certificates. It creates those that are missing or no longer valid.
@@ -119,10 +122,10 @@ func (c Config) authority(now time.Time) (*signer, error) {
 		if err != nil {
 			return nil, err
 		}
-		return c.sign("ca", authorityTemplate(now), key, nil)
+		return c.sign("ca", c.authorityTemplate(now), key, nil)
 	}
 	if due(s.cert, now) {
-		return c.sign("ca", authorityTemplate(now), s.key, nil)
+		return c.sign("ca", c.authorityTemplate(now), s.key, nil)
 	}
 	return s, nil
 }
@@ -269,9 +272,9 @@ func covers(cert, template *x509.Certificate) bool {
 		slices.Equal(cert.ExtKeyUsage, template.ExtKeyUsage)
 }
 
-func authorityTemplate(now time.Time) *x509.Certificate {
+func (c Config) authorityTemplate(now time.Time) *x509.Certificate {
 	return &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "espalier-ca"},
+		Subject:               pkix.Name{CommonName: cmp.Or(c.name, "espalier-ca")},
 		NotBefore:             now.Add(-backdate),
 		NotAfter:              now.Add(authorityAge),
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,

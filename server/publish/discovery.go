@@ -51,6 +51,8 @@ type groupVersion struct {
 	served []*served.Description
 	// hash is the hash of the OpenAPI document.
 	hash func() (string, error)
+	// remote is set if another server serves it. Then there is no more than that.
+	remote *RemoteVersion
 }
 
 // group is a group and its versions, the preferred one first.
@@ -73,6 +75,12 @@ type snapshot struct {
 	fixed  []*group
 	byName map[runtimeschema.GroupVersion]*groupVersion
 
+	// remote are the versions of other servers, replaced the groups with such versions, and listed all
+	// groups in the order of lists.
+	remote   *Remote
+	replaced map[string]*group
+	listed   []*group
+
 	// core is the core group. It exists even if it is empty, because kubectl needs its
 	// version v1 to read files with a List of objects.
 	core *group
@@ -85,7 +93,7 @@ type snapshot struct {
 
 // newSnapshot returns the snapshot of a catalog. It shares the groups that have not changed
 // with the previous snapshot, which may be nil.
-func newSnapshot(p *Publisher, catalog *crd.Catalog, previous *snapshot) *snapshot {
+func newSnapshot(p *Publisher, catalog *crd.Catalog, remote *Remote, previous *snapshot) *snapshot {
 	s := &snapshot{publisher: p, catalog: catalog, byName: map[runtimeschema.GroupVersion]*groupVersion{}}
 	fixed := map[string][]*crd.Definition{} // by group
 	isBuiltin := map[string]bool{}
@@ -137,11 +145,12 @@ func newSnapshot(p *Publisher, catalog *crd.Catalog, previous *snapshot) *snapsh
 			s.builtinGroups--
 		}
 	}
+	s.addRemote(remote)
 	legacy := discovery.NewRootAPIsHandler(s.addresses(), p.codecs.legacy)
-	for _, g := range s.groups {
+	for _, g := range s.listed {
 		legacy.AddGroup(g.legacy())
 	}
-	s.root = s.newRoot(legacy, s.groups)
+	s.root = s.newRoot(legacy, s.listed)
 	s.coreRoot = s.newRoot(discovery.NewLegacyRootAPIHandler(s.addresses(), p.codecs.legacy, "/api"), []*group{s.core})
 	s.v3Root = sync.OnceValues(s.newV3Root)
 	s.v2 = sync.OnceValues(s.newV2)
@@ -211,6 +220,9 @@ func (s *snapshot) discovery(parts []string) http.Handler {
 	case 0:
 		return s.root
 	case 1:
+		if g := s.replaced[parts[0]]; g != nil {
+			return discovery.NewAPIGroupHandler(s.publisher.codecs.legacy, g.legacy())
+		}
 		for _, g := range s.groups[:s.builtinGroups] {
 			if g.name == parts[0] {
 				return discovery.NewAPIGroupHandler(s.publisher.codecs.legacy, g.legacy())
@@ -291,6 +303,10 @@ func (g *group) legacy() metav1.APIGroup {
 func (g *group) aggregated() apidiscoveryv2.APIGroupDiscovery {
 	out := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
 	for _, v := range g.versions {
+		if v.remote != nil {
+			out.Versions = append(out.Versions, v.remote.remoteEntry())
+			continue
+		}
 		resources := v.resources()
 		for i := range resources {
 			// In the old lists, an empty group and version means that of the list.

@@ -277,6 +277,13 @@ func (s *snapshot) newV3Root() (*v3Root, error) {
 		}
 		list.Paths[pathOf(name)] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: urlOf(name, h)}
 	}
+	if s.remote != nil {
+		for _, v := range s.remote.Versions {
+			if v.OpenAPI != "" {
+				list.Paths[pathOf(v.GroupVersion)] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: urlOf(v.GroupVersion, v.OpenAPI)}
+			}
+		}
+	}
 	var err error
 	if root.text, err = json.Marshal(list); err != nil {
 		return nil, err

@@ -32,6 +32,10 @@ type Config struct {
 	// Fixed are the resources that no CRD defines, the most important first. A CRD in
 	// Source cannot replace them.
 	Fixed []Fixed
+	// Remote returns what other servers serve; nil means nothing. Priority returns the priorities of the
+	// groups and versions of this server, with which those of others are compared.
+	Remote   func() *Remote
+	Priority func(runtimeschema.GroupVersion) (group, version int32)
 	// Addresses are published in the list of all groups; nil publishes none.
 	Addresses discovery.Addresses
 	// Version is the version of the server. Clients cache OpenAPI documents by their hash,
@@ -86,6 +90,9 @@ type Publisher struct {
 
 // New returns a Publisher.
 func New(c Config) *Publisher {
+	if c.Remote == nil {
+		c.Remote = func() *Remote { return nil }
+	}
 	return &Publisher{
 		config:  c,
 		codecs:  newCodecs(c.Codecs),
@@ -105,18 +112,18 @@ func knownKinds() *runtime.Scheme {
 
 // snapshot returns what is published for the current catalog.
 func (p *Publisher) snapshot() *snapshot {
-	catalog := p.config.Source.Catalog()
-	if s := p.current.Load(); s != nil && s.catalog == catalog {
+	catalog, remote := p.config.Source.Catalog(), p.config.Remote()
+	if s := p.current.Load(); s != nil && s.catalog == catalog && s.remote == remote {
 		return s
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// Another request may have been faster, and the catalog may have changed again.
-	catalog = p.config.Source.Catalog()
-	if s := p.current.Load(); s != nil && s.catalog == catalog {
+	catalog, remote = p.config.Source.Catalog(), p.config.Remote()
+	if s := p.current.Load(); s != nil && s.catalog == catalog && s.remote == remote {
 		return s
 	}
-	s := newSnapshot(p, catalog, p.current.Load())
+	s := newSnapshot(p, catalog, remote, p.current.Load())
 	p.current.Store(s)
 	return s
 }

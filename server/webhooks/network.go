@@ -69,7 +69,7 @@ func (n *Network) Guard(r webhook.AuthenticationInfoResolver) webhook.Authentica
 			return nil, err
 		}
 		c = GuardConfig(c)
-		c.Dial = n.dial
+		c.Dial = n.Dial
 		return c, nil
 	}
 	return &webhook.AuthenticationInfoResolverDelegator{
@@ -83,7 +83,8 @@ func (n *Network) Guard(r webhook.AuthenticationInfoResolver) webhook.Authentica
 // errClosed is returned for connections after Close.
 var errClosed = errors.New("the server is shutting down")
 
-func (n *Network) dial(ctx context.Context, network, address string) (net.Conn, error) {
+// Dial opens a connection that ends with the network.
+func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if n.rejection != nil {
 		return nil, n.rejection
 	}

@@ -24,8 +24,8 @@ type Config struct {
 	// none that they could use.
 	Address netip.Addr
 	Port    int32
-	// ClientCA are the certificates of authorities that sign client certificates, in PEM.
-	ClientCA string
+	// Trust is the data of the config map from which extension servers learn whom to believe.
+	Trust map[string]string
 }
 
 // name is the name of the service of the server, and of what belongs to it.
@@ -41,7 +41,7 @@ func Namespaces() (all []kind.Object) {
 
 // Objects returns the other objects. Those that exist are not changed.
 func (c *Config) Objects() []kind.Object {
-	all := append(priorityClasses(), c.service(), c.authentication(), tokenTracking())
+	all := append(priorityClasses(), c.service(), c.Authentication(), tokenTracking())
 	return append(all, c.serviceCIDR())
 }
 
@@ -104,12 +104,12 @@ func family(ip netip.Addr) corev1.IPFamily {
 	return corev1.IPv6Protocol
 }
 
-// authentication returns the config map by which extension servers learn how requests are
+// Authentication returns the config map by which extension servers learn how requests are
 // authenticated.
-func (c *Config) authentication() kind.Object {
+func (c *Config) Authentication() *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "extension-apiserver-authentication", Namespace: metav1.NamespaceSystem},
-		Data:       map[string]string{"client-ca-file": c.ClientCA},
+		Data:       c.Trust,
 	}
 }
 
