@@ -1,5 +1,4 @@
-// Package flowcontrol has the rules of flow schemas and priority levels. They are data: the server
-// does not queue requests by them.
+// Package flowcontrol has the rules of flow schemas and priority levels.
 package flowcontrol
 
 import (
