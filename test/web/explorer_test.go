@@ -76,6 +76,22 @@ func TestExplorer(t *testing.T) {
 			t.Errorf("the version is %s", got)
 		}
 	})
+	t.Run("Kubernetes' own kinds", func(t *testing.T) {
+		choose := func(name string) {
+			b.run(chromedp.Evaluate(`{ const s = document.querySelector("select[aria-label=CRD]"); s.value = "`+name+`"; s.dispatchEvent(new Event("change")); }`, nil))
+		}
+		b.click("TypeScript")
+		b.text("interface Thing")
+		choose("deployments.apps")
+		b.text("short names deploy")
+		b.wait(`document.getElementById("tab-typescript").hidden && document.querySelector("#explorer-panel summary")`)
+		b.click("template")
+		b.text("The only allowed template.spec.restartPolicy")
+		b.screenshot("explorer-deployment")
+		choose("things.example.com")
+		b.wait(`!document.getElementById("tab-typescript").hidden`)
+		b.run(chromedp.Evaluate(`{ const s = document.querySelector("[aria-label=Version]"); s.value = "v1alpha1"; s.dispatchEvent(new Event("change")); }`, nil))
+	})
 	t.Run("versions side by side", func(t *testing.T) {
 		b.run(chromedp.Evaluate(`{ const s = document.querySelector("[aria-label='Version to show next to it']"); s.value = "v1"; s.dispatchEvent(new Event("change")); }`, nil))
 		row := func(version, name string) string {

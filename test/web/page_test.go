@@ -132,6 +132,18 @@ func testPlayground(t *testing.T, serve func(args ...string) string) {
 		b.wait(`editor("Object").value().includes("name: nightly")`)
 		b.text("Accepted: an API server would")
 	})
+	t.Run("a new object", func(t *testing.T) {
+		b.run(chromedp.Evaluate(`document.querySelector(".kinds").focus()`, nil))
+		b.wait(`[...document.querySelectorAll(".kinds option")].some(o => o.textContent === "CronTab (example.com/v1)")`)
+		choose := func(name string) {
+			b.run(chromedp.Evaluate(fmt.Sprintf(`{ const s = document.querySelector(".kinds"); s.value = [...s.options].find(o => o.textContent === %q).value; s.dispatchEvent(new Event("change")); }`, name), nil))
+		}
+		choose("Deployment (apps/v1)")
+		b.wait(`editor("Object").value().startsWith("apiVersion: apps/v1\nkind: Deployment\n")`)
+		b.text("Accepted: an API server would create this object")
+		choose("CronTab (example.com/v1)")
+		b.wait(`editor("Object").value().includes("kind: CronTab")`)
+	})
 	t.Run("built-in kinds", func(t *testing.T) {
 		pick(b, "A Deployment of Kubernetes itself")
 		b.text("spec.template.spec.containers[0].ports[0].containerPort")

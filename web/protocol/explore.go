@@ -396,6 +396,18 @@ func (e *Engine) sample(ctx context.Context, r SampleRequest) (*TextAnswer, erro
 		}
 		v = with.Version(v.Name())
 	}
+	if d == nil && !r.Full {
+		// The schemas of Kubernetes' own kinds do not say all that makes an object valid.
+		obj, err := e.builtin.called(r.CRD).Sample(v.Name())
+		if err != nil {
+			return nil, failf(Failed, "%v", err)
+		}
+		text, err := yamlx.Marshal(obj)
+		if err != nil {
+			return nil, err
+		}
+		return (&TextAnswer{Language: "yaml"}).with(string(text))
+	}
 	size := sample.Minimal
 	if r.Full {
 		size = sample.Full

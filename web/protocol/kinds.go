@@ -23,6 +23,7 @@ const complete = true
 func (e *Engine) moreHandlers() map[string]handler {
 	return map[string]handler{
 		"resources": handle(e.resources),
+		"kinds":     handle(e.kindsOwn),
 		"fields":    handle(e.fields),
 		"search":    handle(e.search),
 		"form":      handle(e.form),
@@ -101,13 +102,21 @@ func (b *builtinVersions) served() (all []assist.Kind) {
 	return all
 }
 
-// named returns the kind with a name such as deployments.apps, or nil.
-func (b *builtinVersions) named(name string) *crd.Definition {
+// called returns the kind with a name such as deployments.apps, or nil.
+func (b *builtinVersions) called(name string) *schemas.Kind {
 	plural, _, _ := strings.Cut(name, ".")
 	for _, k := range schemas.Called(plural) {
 		if k.Name() == name {
-			return b.definition(runtimeschema.GroupKind{Group: k.Group, Kind: k.Names.Kind})
+			return k
 		}
+	}
+	return nil
+}
+
+// named returns the definition of the kind with a name such as deployments.apps, or nil.
+func (b *builtinVersions) named(name string) *crd.Definition {
+	if k := b.called(name); k != nil {
+		return b.definition(runtimeschema.GroupKind{Group: k.Group, Kind: k.Names.Kind})
 	}
 	return nil
 }

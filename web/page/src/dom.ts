@@ -11,6 +11,7 @@ export interface Attributes {
   id?: string;
   href?: string;
   value?: string;
+  label?: string;
   hidden?: boolean;
   tabindex?: number;
   onclick?: (e: MouseEvent) => void;

@@ -31,7 +31,11 @@ export class Explorer implements View {
   private readonly content = h("div", { class: "content", role: "tabpanel", id: "explorer-panel", tabindex: 0 });
   private readonly about = h("p", { class: "about" });
   private readonly latest = new Latest();
+  private readonly problems = h("div");
+  // resources are the CRDs, custom of them, and then Kubernetes' own kinds.
   private resources: Resource[] = [];
+  private custom = 0;
+  private isCustom = true;
   private tab = "tree";
   // loads loads the fields in a field of the tree, which is done when it is opened.
   private readonly loads = new WeakMap<HTMLElement, () => Promise<void>>();
@@ -58,8 +62,9 @@ export class Explorer implements View {
       const step = e.key === "ArrowRight" ? 1 : e.key === "ArrowLeft" ? -1 : 0;
       if (step === 0) return;
       e.preventDefault();
-      const at = tabs.findIndex((t) => t.id === this.tab);
-      this.select(tabs[(at + step + tabs.length) % tabs.length]?.id ?? "tree");
+      const shown = tabs.filter((t) => !this.isHidden(t.id));
+      const at = shown.findIndex((t) => t.id === this.tab);
+      this.select(shown[(at + step + shown.length) % shown.length]?.id ?? "tree");
       this.bar.querySelector<HTMLElement>("[aria-selected=true]")?.focus();
     });
     this.element = h(
@@ -67,6 +72,7 @@ export class Explorer implements View {
       { class: "explorer" },
       h("div", { class: "toolbar" }, this.crd, this.version, this.beside, this.query),
       this.about,
+      this.problems,
       this.bar,
       this.content,
     );
@@ -79,12 +85,16 @@ export class Explorer implements View {
       ...tabs.map((t) =>
         h(
           "button",
-          { type: "button", role: "tab", id: "tab-" + t.id, "aria-selected": t.id === this.tab ? "true" : "false", "aria-controls": "explorer-panel", tabindex: t.id === this.tab ? 0 : -1, onclick: () => this.select(t.id) },
+          { type: "button", role: "tab", id: "tab-" + t.id, hidden: this.isHidden(t.id), "aria-selected": t.id === this.tab ? "true" : "false", "aria-controls": "explorer-panel", tabindex: t.id === this.tab ? 0 : -1, onclick: () => this.select(t.id) },
           t.label,
         ),
       ),
     );
     this.content.setAttribute("aria-labelledby", "tab-" + this.tab);
+  }
+
+  private isHidden(id: string): boolean {
+    return !this.isCustom && generated.includes(id);
   }
 
   private select(id: string): void {
@@ -106,20 +116,16 @@ export class Explorer implements View {
     this.latest.run(
       0,
       async (signal) => {
-        const a = await this.c.engine.ask("resources", { crds, semantics }, signal);
+        const [a, own] = await Promise.all([this.c.engine.ask("resources", { crds, semantics }, signal), this.c.engine.ask("kinds", {}, signal)]);
         const before = this.crd.value;
-        this.resources = a.resources;
-        replace(this.crd, ...a.resources.map((r) => h("option", { value: r.name }, `${r.kind} (${r.name})`)));
-        if (a.resources.some((r) => r.name === before)) this.crd.value = before;
+        this.custom = a.resources.length;
+        this.resources = [...a.resources, ...own.kinds];
+        const options = (all: Resource[]) => all.map((r) => h("option", { value: r.name }, `${r.kind} (${r.name})`));
+        replace(this.crd, a.resources.length > 0 && h("optgroup", { label: "CRDs" }, ...options(a.resources)), h("optgroup", { label: "Kubernetes' own kinds" }, ...options(own.kinds)));
+        if (this.resources.some((r) => r.name === before)) this.crd.value = before;
         this.choose();
         this.fillVersions();
-        const empty = a.resources.length === 0;
-        for (const e of [this.crd, this.version, this.beside, this.query, this.bar]) e.hidden = empty;
-        if (empty) {
-          replace(this.about);
-          replace(this.content, h("p", { class: "note" }, "There is no CRD: enter one in the playground."), findingList(a.problems, {}));
-          return;
-        }
+        replace(this.problems, findingList(a.problems, {}));
         this.load();
       },
       (m) => this.fail(m),
@@ -147,8 +153,12 @@ export class Explorer implements View {
     const label = (v: { name: string; served: boolean; storage: boolean; deprecated?: string }) =>
       v.name + [v.storage && "storage", !v.served && "not served", v.deprecated && "deprecated"].filter(Boolean).map((x) => ", " + x).join("");
     replace(this.version, ...(r?.versions ?? []).map((v) => h("option", { value: v.name }, label(v))));
-    const chosen = r?.versions.find((v) => v.name === before) ?? r?.versions.find((v) => v.storage);
+    const chosen = r?.versions.find((v) => v.name === before) ?? r?.versions.find((v) => v.storage) ?? r?.versions[0];
     if (chosen) this.version.value = chosen.name;
+    // Types are generated for all CRDs.
+    this.isCustom = !!r && this.resources.indexOf(r) < this.custom;
+    if (this.isHidden(this.tab)) this.tab = "tree";
+    this.drawTabs();
     const others = (r?.versions ?? []).filter((v) => v !== chosen);
     const beside = this.beside.value;
     replace(this.beside, h("option", { value: "" }, "no other version"), ...others.map((v) => h("option", { value: v.name }, "next to " + label(v))));
@@ -156,7 +166,8 @@ export class Explorer implements View {
     this.beside.hidden = others.length === 0;
     const names = r?.shortNames?.length ? `, short names ${r.shortNames.join(", ")}` : "";
     const deprecated = chosen?.deprecated;
-    replace(this.about, r ? `${r.namespaced ? "Namespaced" : "Cluster-scoped"} resource ${r.plural || r.name} of group ${r.group}${names}.` : "", !!deprecated && h("strong", { class: "deprecated" }, " " + deprecated));
+    const scope = r?.namespaced ? "Namespaced" : "Cluster-scoped";
+    replace(this.about, r ? `${scope} resource ${r.plural || r.name} of ${r.group ? "group " + r.group : "the core group"}${names}.` : "", !!deprecated && h("strong", { class: "deprecated" }, " " + deprecated));
   }
 
   private request(version = this.version.value): object {

@@ -5,7 +5,7 @@ import { copyButton, h, plural, replace, type Child } from "./dom";
 import { newEditor, type Editor } from "./editor";
 import { Latest } from "./engine";
 import { counts, findingList, type Actions } from "./findings";
-import type { CheckAnswer, CheckedObject, Finding, Line, Outcome } from "./protocol";
+import type { CheckAnswer, CheckedObject, Finding, Line, Outcome, Resource } from "./protocol";
 
 export class Playground implements View {
   readonly element: HTMLElement;
@@ -14,6 +14,8 @@ export class Playground implements View {
   private readonly old: Editor;
   private readonly oldPane: HTMLElement;
   private readonly update: HTMLInputElement;
+  // kinds replaces the object by a sample of a kind.
+  private readonly kinds = h("select", { class: "kinds", "aria-label": "New object of a kind" }, h("option", { value: "" }, "New object…"));
   private readonly result = h("div", { class: "result", "aria-live": "polite" });
   private readonly latest = new Latest();
   partial = false;
@@ -32,6 +34,9 @@ export class Playground implements View {
       if (this.update.checked && this.old.value === "") this.old.set(this.object.value);
       this.edited();
     });
+    // The list is made when it is needed: a page without the complete engine would wait for it.
+    for (const event of ["pointerenter", "focus"]) this.kinds.addEventListener(event, () => void this.listKinds());
+    this.kinds.addEventListener("change", () => void this.create());
     this.oldPane = h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Before")), this.old.element);
     this.element = h(
       "div",
@@ -41,7 +46,7 @@ export class Playground implements View {
         "div",
         { class: "stack" },
         this.oldPane,
-        h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Object"), h("label", { class: "check", for: "update" }, this.update, "Update")), this.object.element),
+        h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Object"), this.kinds, h("label", { class: "check", for: "update" }, this.update, "Update")), this.object.element),
       ),
       h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Result")), this.result),
     );
@@ -55,6 +60,39 @@ export class Playground implements View {
     this.update.checked = s.update;
     this.oldPane.hidden = !s.update;
     this.ask(0);
+  }
+
+  private async listKinds(): Promise<void> {
+    const { crds, semantics } = this.c.state;
+    try {
+      const [custom, own] = await Promise.all([this.c.engine.ask("resources", { crds, semantics }), this.c.engine.ask("kinds", {})]);
+      const group = (label: string, all: Resource[]) => {
+        const options = all.flatMap((r) => r.versions.filter((v) => v.served).map((v) => h("option", { value: r.name + " " + v.name }, `${r.kind} (${r.group ? r.group + "/" : ""}${v.name})`)));
+        return options.length > 0 && h("optgroup", { label }, ...options);
+      };
+      const next = [group("Kinds of the CRDs", custom.resources), group("Kubernetes' own kinds", own.kinds)];
+      const labels = next.map((g) => (g ? g.textContent : "")).join();
+      // A list that is open must not change.
+      if (labels === this.kinds.dataset["labels"]) return;
+      this.kinds.dataset["labels"] = labels;
+      replace(this.kinds, h("option", { value: "" }, "New object…"), ...next);
+    } catch (e) {
+      this.c.say(e instanceof Error ? e.message : String(e));
+    }
+  }
+
+  // create replaces the object by a sample of the chosen kind.
+  private async create(): Promise<void> {
+    const [crd, version] = this.kinds.value.split(" ");
+    this.kinds.value = "";
+    if (!crd) return;
+    const { crds, semantics } = this.c.state;
+    try {
+      const a = await this.c.engine.ask("sample", { crds, crd, version, semantics });
+      this.object.edit(0, this.object.value.length, a.text);
+    } catch (e) {
+      this.c.say(e instanceof Error ? e.message : String(e));
+    }
   }
 
   private edited(): void {

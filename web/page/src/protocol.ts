@@ -209,6 +209,7 @@ export interface CompareAnswer {
 export interface Answers {
   check: CheckAnswer;
   resources: ResourcesAnswer;
+  kinds: { kinds: Resource[] };
   fields: FieldsAnswer;
   search: SearchAnswer;
   form: TextAnswer;

@@ -1969,8 +1969,9 @@ spec:
         const step = e.key === "ArrowRight" ? 1 : e.key === "ArrowLeft" ? -1 : 0;
         if (step === 0) return;
         e.preventDefault();
-        const at = tabs.findIndex((t) => t.id === this.tab);
-        this.select(tabs[(at + step + tabs.length) % tabs.length]?.id ?? "tree");
+        const shown2 = tabs.filter((t) => !this.isHidden(t.id));
+        const at = shown2.findIndex((t) => t.id === this.tab);
+        this.select(shown2[(at + step + shown2.length) % shown2.length]?.id ?? "tree");
         this.bar.querySelector("[aria-selected=true]")?.focus();
       });
       this.element = h(
@@ -1978,6 +1979,7 @@ spec:
         { class: "explorer" },
         h("div", { class: "toolbar" }, this.crd, this.version, this.beside, this.query),
         this.about,
+        this.problems,
         this.bar,
         this.content
       );
@@ -1994,7 +1996,11 @@ spec:
     content = h("div", { class: "content", role: "tabpanel", id: "explorer-panel", tabindex: 0 });
     about = h("p", { class: "about" });
     latest = new Latest();
+    problems = h("div");
+    // resources are the CRDs, custom of them, and then Kubernetes' own kinds.
     resources = [];
+    custom = 0;
+    isCustom = true;
     tab = "tree";
     // loads loads the fields in a field of the tree, which is done when it is opened.
     loads = /* @__PURE__ */ new WeakMap();
@@ -2006,12 +2012,15 @@ spec:
         ...tabs.map(
           (t) => h(
             "button",
-            { type: "button", role: "tab", id: "tab-" + t.id, "aria-selected": t.id === this.tab ? "true" : "false", "aria-controls": "explorer-panel", tabindex: t.id === this.tab ? 0 : -1, onclick: () => this.select(t.id) },
+            { type: "button", role: "tab", id: "tab-" + t.id, hidden: this.isHidden(t.id), "aria-selected": t.id === this.tab ? "true" : "false", "aria-controls": "explorer-panel", tabindex: t.id === this.tab ? 0 : -1, onclick: () => this.select(t.id) },
             t.label
           )
         )
       );
       this.content.setAttribute("aria-labelledby", "tab-" + this.tab);
+    }
+    isHidden(id) {
+      return !this.isCustom && generated.includes(id);
     }
     select(id) {
       this.tab = id;
@@ -2030,20 +2039,16 @@ spec:
       this.latest.run(
         0,
         async (signal) => {
-          const a = await this.c.engine.ask("resources", { crds, semantics: semantics2 }, signal);
+          const [a, own] = await Promise.all([this.c.engine.ask("resources", { crds, semantics: semantics2 }, signal), this.c.engine.ask("kinds", {}, signal)]);
           const before = this.crd.value;
-          this.resources = a.resources;
-          replace(this.crd, ...a.resources.map((r) => h("option", { value: r.name }, `${r.kind} (${r.name})`)));
-          if (a.resources.some((r) => r.name === before)) this.crd.value = before;
+          this.custom = a.resources.length;
+          this.resources = [...a.resources, ...own.kinds];
+          const options = (all) => all.map((r) => h("option", { value: r.name }, `${r.kind} (${r.name})`));
+          replace(this.crd, a.resources.length > 0 && h("optgroup", { label: "CRDs" }, ...options(a.resources)), h("optgroup", { label: "Kubernetes' own kinds" }, ...options(own.kinds)));
+          if (this.resources.some((r) => r.name === before)) this.crd.value = before;
           this.choose();
           this.fillVersions();
-          const empty = a.resources.length === 0;
-          for (const e of [this.crd, this.version, this.beside, this.query, this.bar]) e.hidden = empty;
-          if (empty) {
-            replace(this.about);
-            replace(this.content, h("p", { class: "note" }, "There is no CRD: enter one in the playground."), findingList(a.problems, {}));
-            return;
-          }
+          replace(this.problems, findingList(a.problems, {}));
           this.load();
         },
         (m) => this.fail(m)
@@ -2067,8 +2072,11 @@ spec:
       const before = this.version.value;
       const label = (v) => v.name + [v.storage && "storage", !v.served && "not served", v.deprecated && "deprecated"].filter(Boolean).map((x) => ", " + x).join("");
       replace(this.version, ...(r?.versions ?? []).map((v) => h("option", { value: v.name }, label(v))));
-      const chosen = r?.versions.find((v) => v.name === before) ?? r?.versions.find((v) => v.storage);
+      const chosen = r?.versions.find((v) => v.name === before) ?? r?.versions.find((v) => v.storage) ?? r?.versions[0];
       if (chosen) this.version.value = chosen.name;
+      this.isCustom = !!r && this.resources.indexOf(r) < this.custom;
+      if (this.isHidden(this.tab)) this.tab = "tree";
+      this.drawTabs();
       const others = (r?.versions ?? []).filter((v) => v !== chosen);
       const beside = this.beside.value;
       replace(this.beside, h("option", { value: "" }, "no other version"), ...others.map((v) => h("option", { value: v.name }, "next to " + label(v))));
@@ -2076,7 +2084,8 @@ spec:
       this.beside.hidden = others.length === 0;
       const names2 = r?.shortNames?.length ? `, short names ${r.shortNames.join(", ")}` : "";
       const deprecated = chosen?.deprecated;
-      replace(this.about, r ? `${r.namespaced ? "Namespaced" : "Cluster-scoped"} resource ${r.plural || r.name} of group ${r.group}${names2}.` : "", !!deprecated && h("strong", { class: "deprecated" }, " " + deprecated));
+      const scope = r?.namespaced ? "Namespaced" : "Cluster-scoped";
+      replace(this.about, r ? `${scope} resource ${r.plural || r.name} of ${r.group ? "group " + r.group : "the core group"}${names2}.` : "", !!deprecated && h("strong", { class: "deprecated" }, " " + deprecated));
     }
     request(version = this.version.value) {
       return { crds: this.c.state.crds, crd: this.resource()?.name ?? "", version, semantics: this.c.state.semantics };
@@ -2394,6 +2403,8 @@ spec:
         if (this.update.checked && this.old.value === "") this.old.set(this.object.value);
         this.edited();
       });
+      for (const event of ["pointerenter", "focus"]) this.kinds.addEventListener(event, () => void this.listKinds());
+      this.kinds.addEventListener("change", () => void this.create());
       this.oldPane = h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Before")), this.old.element);
       this.element = h(
         "div",
@@ -2403,7 +2414,7 @@ spec:
           "div",
           { class: "stack" },
           this.oldPane,
-          h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Object"), h("label", { class: "check", for: "update" }, this.update, "Update")), this.object.element)
+          h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Object"), this.kinds, h("label", { class: "check", for: "update" }, this.update, "Update")), this.object.element)
         ),
         h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Result")), this.result)
       );
@@ -2415,6 +2426,8 @@ spec:
     old;
     oldPane;
     update;
+    // kinds replaces the object by a sample of a kind.
+    kinds = h("select", { class: "kinds", "aria-label": "New object of a kind" }, h("option", { value: "" }, "New object…"));
     result = h("div", { class: "result", "aria-live": "polite" });
     latest = new Latest();
     partial = false;
@@ -2428,6 +2441,36 @@ spec:
       this.update.checked = s.update;
       this.oldPane.hidden = !s.update;
       this.ask(0);
+    }
+    async listKinds() {
+      const { crds, semantics: semantics2 } = this.c.state;
+      try {
+        const [custom, own] = await Promise.all([this.c.engine.ask("resources", { crds, semantics: semantics2 }), this.c.engine.ask("kinds", {})]);
+        const group = (label, all) => {
+          const options = all.flatMap((r) => r.versions.filter((v) => v.served).map((v) => h("option", { value: r.name + " " + v.name }, `${r.kind} (${r.group ? r.group + "/" : ""}${v.name})`)));
+          return options.length > 0 && h("optgroup", { label }, ...options);
+        };
+        const next = [group("Kinds of the CRDs", custom.resources), group("Kubernetes' own kinds", own.kinds)];
+        const labels = next.map((g) => g ? g.textContent : "").join();
+        if (labels === this.kinds.dataset["labels"]) return;
+        this.kinds.dataset["labels"] = labels;
+        replace(this.kinds, h("option", { value: "" }, "New object…"), ...next);
+      } catch (e) {
+        this.c.say(e instanceof Error ? e.message : String(e));
+      }
+    }
+    // create replaces the object by a sample of the chosen kind.
+    async create() {
+      const [crd, version] = this.kinds.value.split(" ");
+      this.kinds.value = "";
+      if (!crd) return;
+      const { crds, semantics: semantics2 } = this.c.state;
+      try {
+        const a = await this.c.engine.ask("sample", { crds, crd, version, semantics: semantics2 });
+        this.object.edit(0, this.object.value.length, a.text);
+      } catch (e) {
+        this.c.say(e instanceof Error ? e.message : String(e));
+      }
     }
     edited() {
       const s = this.c.state;
