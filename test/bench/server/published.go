@@ -53,10 +53,19 @@ func measurePublished(ctx context.Context, b *bench) (err error) {
 			if gzip {
 				name += ", gzip"
 			}
+			before, err := s.process.cpu()
+			if err != nil {
+				return err
+			}
 			elapsed, size, err := s.readDocument(ctx, s.admin, d.path, gzip)
 			if err != nil {
 				return err
 			}
+			after, err := s.process.cpu()
+			if err != nil {
+				return err
+			}
+			details[name+": s CPU"] = (after - before).Seconds()
 			details[name+": s"], details[name+": MB"] = elapsed.Seconds(), size/1e6
 			first = max(first, elapsed.Seconds())
 		}
