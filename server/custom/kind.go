@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -64,11 +65,12 @@ type customKinds struct {
 }
 
 func (k *customKinds) Kind(v *crd.Version) (Kind, error) {
-	p, err := v.Program()
-	if err != nil {
+	// What cannot be read is not served. The Program is compiled for the first object: many clients list all
+	// resources, and most of those that a large cluster has are empty.
+	if err := v.Definition().Load(); err != nil {
 		return nil, err
 	}
-	out := &customKind{Version: v, kinds: k, program: p, apiVersion: v.GroupVersionKind().GroupVersion().String(), id: v.Identity()}
+	out := &customKind{Version: v, kinds: k, apiVersion: v.GroupVersionKind().GroupVersion().String(), id: v.Identity()}
 	if out.hasWebhook() {
 		out.id = new(crd.Identity) // which may convert differently the next time
 	}
@@ -81,17 +83,30 @@ func (k *customKinds) program(version string) (*schema.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kind.(*customKind).program, nil
+	return kind.(*customKind).program()
 }
 
 // customKind is the Kind of a custom resource, based on its schema.
 type customKind struct {
 	*crd.Version
 	kinds      *customKinds
-	program    *schema.Program
+	compiled   atomic.Pointer[schema.Program] // see program
 	apiVersion string
 	// id identifies the views of stored objects that this Kind makes.
 	id *viewID
+}
+
+// program returns the Program of the version, and keeps it.
+func (k *customKind) program() (*schema.Program, error) {
+	if p := k.compiled.Load(); p != nil {
+		return p, nil
+	}
+	p, err := k.Program()
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("version %s of %s cannot be served: %w", k.Name(), k.Definition().Name(), err))
+	}
+	k.compiled.Store(p)
+	return p, nil
 }
 
 func (k *customKind) New() runtime.Object {
@@ -107,7 +122,11 @@ func (k *customKind) NewList() runtime.Object {
 }
 
 func (k *customKind) Decode(src []byte, o schema.DecodeOptions) (runtime.Object, []error, error) {
-	obj, report, err := k.program.Decode(src, o)
+	program, err := k.program()
+	if err != nil {
+		return nil, nil, err
+	}
+	obj, report, err := program.Decode(src, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -217,7 +236,11 @@ func (k *customKind) converted(obj schema.Object, old []byte) (schema.Object, er
 	return out, err
 }
 
-func (k *customKind) Default(obj runtime.Object) { k.program.Default(content(obj)) }
+func (k *customKind) Default(obj runtime.Object) {
+	if program, err := k.program(); err == nil { // it has decoded the object
+		program.Default(content(obj))
+	}
+}
 
 func (k *customKind) Prepare(_ context.Context, obj, old runtime.Object) error {
 	if old != nil {

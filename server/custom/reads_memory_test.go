@@ -278,11 +278,10 @@ func TestViewErrors(t *testing.T) {
 		t.Error(v, err)
 	}
 	// A webhook may answer with something else the next time.
-	hooked := *k
 	kinds := *k.kinds
 	kinds.converter = &webhookConverter{}
-	hooked.kinds, hooked.id = &kinds, new(viewID)
-	s = &views{kind: &hooked, kept: true}
+	hooked := &customKind{Version: k.Version, kinds: &kinds, apiVersion: k.apiVersion, id: new(viewID)}
+	s = &views{kind: hooked, kept: true}
 	for text, kept := range map[string]bool{stored("a", ""): true, strings.Replace(stored("a", ""), "example.com/v1", "example.com/v2", 1): false} {
 		e := &store.Entry{Key: "k", Value: []byte(text)}
 		_, err := s.of(e)

@@ -107,7 +107,10 @@ func (k *customKind) unchanged(value []byte) *view {
 	}
 	v := &view{of: k.id, text: bytes.TrimSuffix(value, []byte("\n"))}
 	o, ok := v.outline()
-	if !ok || !o.metadata || o.apiVersion != k.apiVersion || !o.generation || o.resourceVersion || !k.program.IsNormal(value) {
+	if !ok || !o.metadata || o.apiVersion != k.apiVersion || !o.generation || o.resourceVersion {
+		return nil
+	}
+	if program, err := k.program(); err != nil || !program.IsNormal(value) {
 		return nil
 	}
 	return v

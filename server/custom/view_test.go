@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -208,5 +209,21 @@ func change(random *rand.Rand, tree map[string]any) {
 			tree[[]string{"unknown", "labels", "generation", "resourceVersion", "metadata"}[random.IntN(5)]] = values[random.IntN(len(values))]
 		}
 		return
+	}
+}
+
+// TestLateProgram checks that a schema is compiled for the first object, not to list an empty collection.
+func TestLateProgram(t *testing.T) {
+	t.Parallel()
+	s := newWidgetServer(t, widgetCRD, schema.KEP)
+	compiled := func() bool {
+		return s.handler.servings["widgets.example.com"].made["v1"].(*customKind).compiled.Load() != nil
+	}
+	if w := sendTo(s, http.MethodGet, widgetPath, "", ""); w.Code != http.StatusOK || compiled() {
+		t.Errorf("%d %s, compiled %v", w.Code, w.Body, compiled())
+	}
+	body := `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"}}`
+	if w := sendTo(s, http.MethodPost, widgetPath, "application/json", body); w.Code != http.StatusCreated || !compiled() {
+		t.Errorf("%d %s, compiled %v", w.Code, w.Body, compiled())
 	}
 }

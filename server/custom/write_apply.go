@@ -40,7 +40,11 @@ func (w *write) apply(ctx context.Context, a *applyBody, live *unstructured.Unst
 	}
 	kind, isCustom := w.kind.(*customKind)
 	if isCustom && kind.Definition().Semantics().DropsAppliedNulls() {
-		kind.program.DropNulls(tree)
+		program, err := kind.program()
+		if err != nil {
+			return nil, err
+		}
+		program.DropNulls(tree)
 	}
 	merged, err := w.fields.Apply(live, &unstructured.Unstructured{Object: tree}, w.options.manager, w.options.force)
 	if misfit := (*fields.MisfitError)(nil); errors.As(err, &misfit) {

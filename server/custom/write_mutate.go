@@ -93,7 +93,11 @@ func (m *mutation) normalize(obj *unstructured.Unstructured) {
 
 // normalize normalizes an object that an admission plugin has changed.
 func (k *customKind) normalize(obj schema.Object, o schema.DecodeOptions) error {
-	if _, err := k.program.Normalize(obj, o); err != nil {
+	program, err := k.program()
+	if err != nil {
+		return err
+	}
+	if _, err := program.Normalize(obj, o); err != nil {
 		return err
 	}
 	return k.contradictsStorage(obj, o)
