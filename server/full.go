@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -43,10 +42,8 @@ func (db *database) checkSpace(ctx context.Context) error {
 		if err != nil {
 			continue
 		}
-		for _, alarm := range status.Errors {
-			if strings.Contains(alarm, "NOSPACE") {
-				return fmt.Errorf("etcd has no space left: objects can be read and deleted, but not written. %s", db.advice())
-			}
+		if hasNoSpace(status) {
+			return fmt.Errorf("etcd has no space left: objects can be read and deleted, but not written. %s", db.advice())
 		}
 		return nil
 	}

@@ -3,7 +3,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +29,8 @@ external etcd.
 FILE is a snapshot of etcd with a SHA-256 checksum, which etcdutl and espalier audit can
 read, too. It also contains a manifest with the schema semantics, the versions and the
 number of objects. Only its owner can read it. An incomplete file never has this name: it
-is renamed when it is complete and on disk.
+is renamed when it is complete and on disk. With - as FILE, the backup is written to standard
+output when it is complete, and the summary to standard error.
 
 A backup does not contain the certificates and the kubeconfig of the data directory,
 because the key of the CA gives full access to the server: copy the directory pki to a safe
@@ -36,6 +41,9 @@ place once. Encrypted values stay encrypted: keep the keys in
 
   # Replace an older backup, and print the manifest
   espalier backup --data-dir espalier-data --force -o json backup.db
+
+  # Back up a server in a pod
+  kubectl exec espalier-0 -- espalier backup --data-dir /var/lib/espalier/data - > backup.db
 
   # Back up an external etcd
   espalier backup --etcd-servers https://etcd-0:2379,https://etcd-1:2379 \
@@ -50,6 +58,9 @@ place once. Encrypted values stay encrypted: keep the keys in
 				return err
 			}
 			b.Path, b.Version, b.Semantics = args[0], buildVersion().version, a.expectedSemantics(c)
+			if b.Path == "-" {
+				return a.pipeBackup(c, o, b)
+			}
 			m, err := server.Backup(c.Context(), o, b)
 			if err != nil {
 				return err
@@ -63,4 +74,34 @@ place once. Encrypted values stay encrypted: keep the keys in
 	groupFlags(c.Flags(), outputFlags, "force")
 	addTextOutputFlag(c, &output)
 	return c
+}
+
+// pipeBackup writes a backup to standard output. It is made in a file, because its manifest is part of it.
+func (a *app) pipeBackup(c *cobra.Command, o *server.Options, b server.BackupOptions) (err error) {
+	if isTerminal(a.stdout) {
+		return usageError(c, errors.New("a backup is not for a terminal: redirect standard output"))
+	}
+	dir, err := os.MkdirTemp("", "espalier-backup-")
+	if err != nil { // a container may have no other place that can be written
+		dir, err = os.MkdirTemp(o.DataDir, ".backup-")
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	b.Path = filepath.Join(dir, "backup.db")
+	m, err := server.Backup(c.Context(), o, b)
+	if err != nil {
+		return err
+	}
+	file, err := os.Open(b.Path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := io.Copy(a.stdout, file); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(a.stderr, summarize(m))
+	return err
 }

@@ -148,6 +148,20 @@ func TestBackupAndRestore(t *testing.T) {
 	if out, code := runApp(t, "audit", "--snapshot", file); code != 0 || !strings.Contains(out, "no findings in 10 objects") {
 		t.Errorf("audit of the backup exits with %d: %s", code, out)
 	}
+	var piped, summary bytes.Buffer
+	a := &app{program: "espalier", stdout: &piped, stderr: &summary, environ: func(string) (string, bool) { return "", false }}
+	if code := a.run(t.Context(), []string{"backup", "--data-dir", data, "-"}); code != 0 || !strings.HasPrefix(summary.String(), "1 CRD and ") {
+		t.Fatalf("a backup to standard output exits with %d: %s", code, &summary)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "piped.db"), piped.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := runApp(t, "restore", "--dry-run", filepath.Join(dir, "piped.db")); code != 0 {
+		t.Errorf("restore of a backup to standard output exits with %d: %s", code, out)
+	}
+	if out, code := runApp(t, "restore", "-"); code != 2 || !strings.Contains(out, "standard input") {
+		t.Errorf("restore - exits with %d: %s", code, out)
+	}
 	later := c.create("later")
 	if out, code := runApp(t, "restore", "--data-dir", data, "--force", file); code != 2 || !strings.Contains(out, "another server uses the data directory") {
 		t.Errorf("restore over a running server exits with %d: %s", code, out)

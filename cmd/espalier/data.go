@@ -42,8 +42,8 @@ func oneBackup(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return usageError(c, fmt.Errorf("%s needs one FILE", c.Name()))
 	}
-	if args[0] == "-" {
-		return usageError(c, errors.New("a backup cannot be written to standard output or read from standard input: name a file"))
+	if args[0] == "-" && c.Name() == "restore" {
+		return usageError(c, errors.New("a backup cannot be read from standard input: name a file"))
 	}
 	return nil
 }

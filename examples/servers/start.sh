@@ -32,12 +32,12 @@ for i in 1 2 3; do
 done
 members=http://127.0.0.1:$((port + 4)),http://127.0.0.1:$((port + 5)),http://127.0.0.1:$((port + 6))
 
-# Three servers. The first one creates the certificate authority, and the others use a copy of
-# it, so that the credentials of clients are valid everywhere.
+# Three servers. The first one creates the certificate authority and the key for tokens of service
+# accounts, and the others use copies, so that the credentials of clients are valid everywhere.
 for i in 1 2 3; do
 	if [ $i -gt 1 ]; then
 		mkdir -p "$dir/server$i/pki"
-		cp "$dir"/server1/pki/ca.* "$dir/server$i/pki"
+		cp -r "$dir"/server1/pki/ca.* "$dir"/server1/pki/service-accounts "$dir/server$i/pki"
 	fi
 	rm -f "$dir/server$i/kubeconfig"
 	for _ in {1..20}; do # until the etcd cluster has a leader
