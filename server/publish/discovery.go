@@ -202,9 +202,14 @@ func (p *Publisher) newGroup(name string, definitions []*crd.Definition) *group 
 	slices.SortFunc(g.versions, func(a, b *groupVersion) int {
 		return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
 	})
+	p.setEntry(g)
+	return g
+}
+
+// setEntry makes a group ready for the aggregated list.
+func (p *Publisher) setEntry(g *group) {
 	g.entry = sync.OnceValue(g.aggregated)
 	g.text = sync.OnceValues(func() (*entryText, error) { return g.newEntryText(p.entries.pack) })
-	return g
 }
 
 func (p *Publisher) newGroupVersion(gv runtimeschema.GroupVersion) *groupVersion {

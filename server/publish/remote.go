@@ -3,7 +3,6 @@ package publish
 import (
 	"cmp"
 	"slices"
-	"sync"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -84,7 +83,7 @@ func (s *snapshot) withRemote(g *group, v *RemoteVersion) *group {
 		_, pb := s.priority(b)
 		return cmp.Or(cmp.Compare(pb, pa), version.CompareKubeAwareVersionStrings(b.Version, a.Version))
 	})
-	out.entry = sync.OnceValue(out.aggregated)
+	s.publisher.setEntry(out)
 	return out
 }
 
