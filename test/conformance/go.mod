@@ -15,10 +15,12 @@ require (
 	k8s.io/client-go v0.37.2
 	k8s.io/component-base v0.37.2
 	k8s.io/kubectl v0.37.2
+	k8s.io/sample-apiserver v0.37.2
 )
 
 require (
 	github.com/sourcegraph/jsonrpc2 v0.2.3 // indirect
+	golang.org/x/tools v0.52.0 // indirect
 	k8s.io/pod-security-admission v0.37.2 // indirect
 )
 
@@ -141,7 +143,7 @@ require (
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 	k8s.io/api v0.37.2 // indirect
-	k8s.io/apiserver v0.37.2 // indirect
+	k8s.io/apiserver v0.37.2
 	k8s.io/cli-runtime v0.37.2 // indirect
 	k8s.io/component-helpers v0.37.2 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
