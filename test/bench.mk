@@ -84,3 +84,7 @@ bench-envtest: ## run the suites of envtest with the real kube-apiserver and etc
 	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go build -o "$$bin/espalier" ./cmd/espalier && \
 	  real=$${ENVTEST_REAL:-$$(scripts/envtest-real.sh "$$bin/real" | tail -1)} && assets=$$("$$bin/espalier" envtest "$$bin/assets") && \
 	  cd test/envtest && go run ./start "$$assets" "$$real" && echo && go run ./suites -assets "$$assets" -real "$$real" -turns $(ENVTEST_TURNS) $(SUITES)
+
+.PHONY: bench-web
+bench-web: ## the web page: keystrokes beside a CRD with 14,000 nodes, in Chromium
+	cd test/web && ESPALIER_BENCH_WEB=1 go test -count=1 -v -run '^TestKeystroke$$' .
