@@ -29,5 +29,6 @@
 // v1beta1 prunes nothing unless preserveUnknownFields is false. To preserve this in v1, fix
 // sets x-kubernetes-preserve-unknown-fields at the root and at every object below, as the
 // pruning proposal describes. With Options.Prune, fix enables pruning instead, as
-// Kubernetes recommends for structural schemas.
+// Kubernetes recommends for structural schemas. Both set preserveUnknownFields to false,
+// because kubectl apply keeps the true of a CRD that was created with v1beta1.
 package fix

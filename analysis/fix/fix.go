@@ -109,6 +109,11 @@ func (f *fixer) run(ctx context.Context) error {
 		}
 		f.addSchemas(keptAll)
 	}
+	if keptAll && f.object("spec") != nil {
+		// A CRD that was created with v1beta1 has true in the cluster, and kubectl apply keeps
+		// fields that a manifest does not have: the schemas would have no effect.
+		f.set(false, "spec", preserveField)
+	}
 	f.rewriteSchemas(keptAll && !f.Prune)
 	err := f.err
 	return errors.Join(err, f.applyFixes(ctx))
@@ -139,22 +144,25 @@ func (f *fixer) respell(ctx context.Context) error {
 	return nil
 }
 
-// unknownFields reports whether the CRD preserves all unknown fields, and removes the field
-// that sets this for the whole CRD.
+// unknownFields reports whether the CRD preserves all unknown fields, and removes superseded
+// fields that set this for the whole CRD.
 func (f *fixer) unknownFields(beta bool) (keptAll bool) {
 	keptAll = beta
-	for _, k := range []string{"prune", "preserveUnknownProperties", "preserveUnknownFields"} {
+	for _, k := range []string{"prune", "preserveUnknownProperties", preserveField} {
 		v, ok := f.object("spec")[k].(bool)
 		if !ok {
 			continue
 		}
 		keptAll = v != (k == "prune")
-		if keptAll {
+		if keptAll && k != preserveField {
 			f.remove("spec", k)
 		}
 	}
 	return keptAll
 }
+
+// preserveField is the field that preserves the unknown fields of all versions.
+const preserveField = "preserveUnknownFields"
 
 // addSchemas adds a schema to each version without one, because v1 requires it. The new
 // schema accepts the same objects.

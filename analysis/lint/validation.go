@@ -91,8 +91,11 @@ func (c *check) validation(ctx context.Context) {
 			if c.isDefault(at) {
 				rule = invalidDefault
 			}
-			c.add(rule, at, note{severity: analysis.Error, detail: different.onlyHere(at),
-				fix: c.repair(at)}, text)
+			detail := different.onlyHere(at)
+			if e.Field == "spec."+preserveField && c.d.beta == nil {
+				detail = append(detail, "to update a CRD that was created with v1beta1, set it to false: kubectl apply keeps true if the manifest does not have the field")
+			}
+			c.add(rule, at, note{severity: analysis.Error, detail: detail, fix: c.repair(at)}, text)
 		}
 	}
 	c.laterRounds(ctx, errs, &r)

@@ -43,7 +43,8 @@ func (c *check) size() {
 }
 
 // leftovers reports the deprecated v1beta1, disabled pruning, and fields that have no
-// effect.
+// effect. preserveUnknownFields: false is none of them: it ends the true of a CRD that was
+// created with v1beta1.
 func (c *check) leftovers() {
 	spec := root().child("spec")
 	preserve := spec.child("preserveUnknownFields")
@@ -53,11 +54,6 @@ func (c *check) leftovers() {
 			c.warn(preserveEverything, preserve,
 				"nothing is pruned: v1beta1 preserves unknown fields unless preserveUnknownFields is false")
 		}
-	} else if v, ok := preserve.value(c.d.tree); ok && v == false {
-		c.add(leftover, preserve, note{severity: analysis.Info,
-			fix: removal(preserve, "remove preserveUnknownFields: false, the default in v1"), detail: []string{
-				"it has an effect only when it updates a CRD that was created with v1beta1",
-			}}, "preserveUnknownFields: false has no effect in v1: unknown fields are pruned anyway")
 	}
 	if status := root().child("status"); status.exists(c.d.tree) {
 		c.add(leftover, status, note{severity: analysis.Info, fix: removal(status, "remove the status")},

@@ -151,6 +151,14 @@ func (c *compared) item() *input.Item {
 	return c.new.item
 }
 
+// appliedUnpruned reports whether a finding is about pruning that kubectl apply does not enable:
+// the old CRD has preserveUnknownFields: true, and the manifest of the new one does not have the field.
+func (c *compared) appliedUnpruned(f impact.Finding) bool {
+	const pointer = "/spec/preserveUnknownFields"
+	return f.OldPointer == pointer && f.Class > impact.Safe && c.old != nil && c.new != nil && c.old.crd.Spec.PreserveUnknownFields &&
+		c.new.item != nil && !c.new.item.Position(pointer).Exact
+}
+
 // pair compares CRDs of the same name. If each side is a file with one CRD, it compares
 // them regardless of their names.
 func (d *differ) pair(ctx context.Context, old, new diffSet) {
@@ -214,6 +222,9 @@ func (d *differ) report(ctx context.Context) {
 					unaffected++
 					continue
 				}
+			}
+			if c.appliedUnpruned(f) {
+				f.Detail = append(f.Detail, "kubectl apply keeps preserveUnknownFields: true of the old CRD, and nothing is pruned: set it to false in the new one")
 			}
 			findings = append(findings, f)
 		}

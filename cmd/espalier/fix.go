@@ -54,7 +54,9 @@ anywhere still accepts all types; add the type if there is one.
 
 v1beta1 does not prune unknown fields unless preserveUnknownFields is false. Fix preserves
 this behavior by adding x-kubernetes-preserve-unknown-fields to every object. With --prune,
-unknown fields are pruned instead, as Kubernetes recommends.
+unknown fields are pruned instead, as Kubernetes recommends. The fixed CRD has
+preserveUnknownFields: false, because kubectl apply keeps the value of a CRD that was
+created with v1beta1 if the manifest does not have the field.
 
 Exit codes: 0 nothing to fix, or everything fixed with --write; 1 differences (unless
 --fail-on=never is set), or errors that need a decision (or what --fail-on selects);
