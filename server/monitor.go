@@ -21,7 +21,6 @@ func (db *database) monitors() ([]metrics.Monitor, error) {
 	if db.memory != nil {
 		endpoints = []string{""} // its client has none, and needs none
 	}
-	space()
 	return []metrics.Monitor{monitor{db.client, endpoints}}, nil
 }
 

@@ -318,6 +318,7 @@ func (db *database) applyTo(c *genericapiserver.Config, o *Options) error {
 		return fmt.Errorf("set up the storage: %w", err)
 	}
 	metrics.SetStorageMonitorGetter(db.monitors)
+	space() // the metrics exist before they are read
 	check := db.newCheck()
 	c.AddHealthChecks(check.named("etcd"))
 	c.AddReadyzChecks(check.named("etcd-readiness"))
