@@ -1,4 +1,4 @@
-// Package main is the controller of the tutorial in docs/tutorials/first-controller.md.
+// Greetings is a controller that writes the text of Greetings into their status.
 package main
 
 import (

@@ -19,6 +19,7 @@ import (
 //   - file="NAME": a file that the commands of the page use
 //   - go source="PATH": lines of a Go file of the repository, which its tests compile and run; "…"
 //     stands for lines that are left out
+//   - file="NAME" source="PATH": a file that the commands of the page use, and that the repository has, too
 //   - yaml and json: must have correct syntax
 //   - text: anything that is neither code nor a command
 //   - skip="REASON": not run; reported here with the reason
@@ -68,6 +69,9 @@ func checkSource(root string, b Block) error {
 	if err != nil {
 		return err
 	}
+	if b.Attributes["file"] != "" && b.Text != string(text) {
+		return fmt.Errorf("%s differs", b.Attributes["source"])
+	}
 	source := trimmed(string(text))
 	var part []string
 	for _, line := range append(trimmed(b.Text), "…") {
@@ -99,6 +103,7 @@ func TestCheck(t *testing.T) {
 		"no such line":      {Language: "go", Text: "package nothing\n", Attributes: map[string]string{"source": "internal/pages/pages.go"}},
 		"lines in between":  {Language: "go", Text: "package pages\nimport (\n\"os\"\n", Attributes: map[string]string{"source": "internal/pages/pages.go"}},
 		"no such file":      {Language: "go", Text: "package pages\n", Attributes: map[string]string{"source": "missing.go"}},
+		"a part of a file":  {Language: "go", Text: "package pages\n", Attributes: map[string]string{"source": "internal/pages/pages.go", "file": "pages.go"}},
 		"no source":         {Language: "go", Text: "package pages\n"},
 		"a shell":           {Language: "sh", Text: "make\n"},
 		"no command":        {Text: "espalier lint\n"},
