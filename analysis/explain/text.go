@@ -26,7 +26,7 @@ func (d *Doc) WriteText(w io.Writer, o TextOptions) error {
 	p := &printer{width: o.Width}
 	p.head(d)
 	p.field(d.Field, o.Recursive)
-	_, err := w.Write(p.Bytes())
+	_, err := w.Write(append(bytes.TrimRight(p.Bytes(), "\n"), '\n'))
 	return err
 }
 

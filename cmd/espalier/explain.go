@@ -125,7 +125,7 @@ func (a *app) explain(c *cobra.Command, o explainOptions, request string) (err e
 			return err
 		}
 	}
-	side, err := a.newSideReporter(c)
+	side, err := a.newSideReporter(c, "CRD")
 	if err != nil {
 		return err
 	}

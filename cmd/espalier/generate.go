@@ -160,7 +160,7 @@ func (a *app) generate(c *cobra.Command, target generateTarget, o generateOption
 	if err != nil {
 		return err
 	}
-	r, err := a.newSideReporter(c)
+	r, err := a.newSideReporter(c, "CRD")
 	if err != nil {
 		return err
 	}

@@ -77,9 +77,10 @@ func (a *app) reportOptions(c *cobra.Command, flags reportFlags, rules []analysi
 }
 
 // newSideReporter returns a reporter that writes to standard error, for commands that write
-// something else than findings to standard output.
-func (a *app) newSideReporter(c *cobra.Command) (*report.Reporter, error) {
+// something else than findings to standard output. what is the noun for an input in its summary.
+func (a *app) newSideReporter(c *cobra.Command, what string) (*report.Reporter, error) {
 	o := a.reportOptions(c, reportFlags{}, nil)
+	o.What = what
 	a.toStderr(&o, true)
 	return report.New(o)
 }

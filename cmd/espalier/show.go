@@ -154,7 +154,7 @@ func (a *app) show(c *cobra.Command, form forms.Form, o showOptions) (err error)
 	if len(o.input.Paths) == 0 && len(o.names) == 0 && !o.builtin && !fromCluster {
 		return usageError(c, fmt.Errorf("%s needs PATH or RESOURCE: a file or directory with CRDs, - for standard input, or a built-in kind", c.Name()))
 	}
-	r, err := a.newSideReporter(c)
+	r, err := a.newSideReporter(c, "")
 	if err != nil {
 		return err
 	}

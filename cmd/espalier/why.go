@@ -103,7 +103,7 @@ func (a *app) why(c *cobra.Command, o whyOptions, target, path string) (err erro
 	if err := a.recordedSemantics(ctx, c, src); err != nil {
 		return err
 	}
-	side, err := a.newSideReporter(c)
+	side, err := a.newSideReporter(c, "")
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,6 +61,9 @@ func (c Cluster) Config() (*rest.Config, error) {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
 		&clientcmd.ConfigOverrides{CurrentContext: c.Context}).ClientConfig()
 	if err != nil {
+		if clientcmd.IsEmptyConfig(err) && len(missing(c.Default)) > 0 {
+			err = fmt.Errorf("%s, which KUBECONFIG names, does not exist", strings.Join(missing(c.Default), ", "))
+		}
 		return nil, fmt.Errorf("read the kubeconfig: %w (set --kubeconfig and --context)", err)
 	}
 	config.Timeout = cmp.Or(c.RequestTimeout, DefaultRequestTimeout)
@@ -66,6 +71,16 @@ func (c Cluster) Config() (*rest.Config, error) {
 	config.UserAgent = "espalier"
 	config.WarningHandler = rest.NoWarnings{}
 	return config, nil
+}
+
+// missing returns the files that do not exist.
+func missing(files []string) (names []string) {
+	for _, f := range files {
+		if _, err := os.Stat(f); errors.Is(err, fs.ErrNotExist) {
+			names = append(names, f)
+		}
+	}
+	return names
 }
 
 // served is an API server as a source.
