@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -111,10 +112,14 @@ func Start(ctx context.Context, o *Options) (_ *Server, err error) {
 		}
 	}()
 
+	_, absent := os.Stat(o.DataDir)
 	if s.lock, err = lockDataDir(o.DataDir); err != nil {
 		return nil, err
 	}
 	undo = append(undo, s.unlock)
+	if errors.Is(absent, fs.ErrNotExist) {
+		undo = append(undo, func() { removeEmptyDataDir(o.DataDir) })
+	}
 	if err := pki.RemoveKubeconfig(o.kubeconfigPath()); err != nil {
 		return nil, fmt.Errorf("--kubeconfig-out: %w", err)
 	}
@@ -562,6 +567,17 @@ func lockDataDir(dir string) (*fileutil.LockedFile, error) {
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
 	return lock, nil
+}
+
+// removeEmptyDataDir removes a data directory that has nothing but the lock, which this server holds:
+// a start that fails leaves no directory behind.
+func removeEmptyDataDir(dir string) {
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		return
+	}
+	if os.Remove(filepath.Join(dir, "lock")) == nil {
+		_ = os.Remove(dir) // unless another server has written to it in the meantime
+	}
 }
 
 // inUseError is returned for a data directory that another process has locked.

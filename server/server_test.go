@@ -293,6 +293,30 @@ func TestStartErrors(t *testing.T) {
 	}
 }
 
+// TestFailedStartRemovesDirectory checks that a start that fails leaves no data directory behind that it
+// has created, and one that existed as it was.
+func TestFailedStartRemovesDirectory(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	for _, exists := range []bool{false, true} {
+		o := servertest.Options(t)
+		o.SecurePort = l.Addr().(*net.TCPAddr).Port
+		o.DataDir = filepath.Join(t.TempDir(), "data")
+		if exists {
+			if err := os.Mkdir(o.DataDir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		servertest.StartFails(t, o, "is in use")
+		if _, err := os.Stat(o.DataDir); exists != (err == nil) {
+			t.Errorf("a directory that existed (%v) before the start: %v", exists, err)
+		}
+	}
+}
+
 // TestSemantics checks that the semantics is logged and recorded, and that data can only be used
 // with the semantics that it was written with.
 func TestSemantics(t *testing.T) {
