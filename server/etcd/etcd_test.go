@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -234,6 +235,51 @@ func TestDisk(t *testing.T) {
 	}
 	free.Store(10 * reserve)
 	until("writes are rejected although there is space", func(err error) bool { return err == nil })
+}
+
+// TestDiskDeleted fills the disk with objects: when they are deleted, their space is returned to the disk,
+// and writes are accepted again.
+func TestDiskDeleted(t *testing.T) {
+	m := startMember(t, Config{Dir: t.TempDir()})
+	c := connect(t, m.Endpoint())
+	m.cancel()
+	m.keeper.Wait()
+	value := strings.Repeat("x", 1<<20)
+	for i := range 20 {
+		if _, err := c.Put(t.Context(), fmt.Sprintf("%03d", i), value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := m.etcd.Server.Backend()
+	b.ForceCommit()
+	// The disk is full until the database is smaller.
+	before := b.Size()
+	m.free = func(string) (uint64, bool) { return 2*reserve - 10<<20 + uint64(before-b.Size()), true }
+	if err := m.alarm(t.Context(), pb.AlarmRequest_ACTIVATE); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var keeper sync.WaitGroup
+	keeper.Go(func() { m.keepSpace(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		keeper.Wait()
+	})
+	if _, err := c.Put(t.Context(), "key", "value"); !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Fatalf("a write to a full disk: %v", err)
+	}
+	if _, err := c.Delete(t.Context(), "0", clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		_, err := c.Put(t.Context(), "key", "value")
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the database has %d bytes, and had %d: %v", b.Size(), before, err)
+		}
+	}
 }
 
 // TestStartGivesUp checks that etcd does not end the process when it cannot start.

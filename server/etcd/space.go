@@ -24,14 +24,16 @@ const (
 	largestRequest = embed.DefaultMaxRequestBytes
 )
 
-// keepSpace rejects writes while the disk is almost full. If writes are rejected although there
-// is space on the disk, it makes space in the database, and accepts them again.
+// keepSpace rejects writes while the disk is almost full, and returns the space of deleted objects to
+// the disk. If writes are rejected although there is space on the disk, it makes space in the database,
+// and accepts them again.
 func (m *Member) keepSpace(ctx context.Context) {
 	timer := time.NewTimer(0) // the alarm may be that of an earlier process
 	defer timer.Stop()
 	// The first requests of a starting server do not wait for a defragmentation, of which a second
 	// is the time for 100 MB or more.
 	last := attempt{defragmented: time.Now(), took: min(time.Second, time.Duration(10*m.etcd.Server.Backend().Size()))}
+	var reported time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -40,9 +42,14 @@ func (m *Member) keepSpace(ctx context.Context) {
 		}
 		log := klog.FromContext(ctx)
 		switch free, full := m.diskFull(); {
-		case full && !m.outOfSpace():
-			log.Info("The disk is almost full; etcd rejects writes until there is free space",
-				"dir", m.dir, "freeBytes", free, "needed", 2*reserve)
+		case full && m.outOfSpace():
+			if time.Since(reported) >= spaceBackoff {
+				reported = time.Now()
+				// Structured logs have no level for warnings.
+				log.Error(errDiskFull, "etcd rejects writes until there is free space", "dir", m.dir, "freeBytes", free, "needed", 2*reserve)
+			}
+			m.tryShrink(ctx, &last)
+		case full:
 			if err := m.alarm(ctx, pb.AlarmRequest_ACTIVATE); err != nil {
 				log.Error(err, "Cannot stop writes to etcd although the disk is almost full")
 			}
@@ -62,6 +69,8 @@ type attempt struct {
 	// defragmented is when the database was last defragmented, and took how long it took.
 	defragmented time.Time
 	took         time.Duration
+	// shrunk is the revision after the last attempt to return space to an almost full disk.
+	shrunk int64
 }
 
 // tryMakeSpace makes space, unless an attempt would fail as the last one did. While writes are
@@ -93,6 +102,77 @@ func (m *Member) tryMakeSpace(ctx context.Context, last *attempt) {
 	}
 }
 
+// shrinkReserve is the disk space that is left to etcd's log while the copy of a defragmentation is on an
+// almost full disk.
+const shrinkReserve = 2 * segment
+
+// tryShrink returns unused space of the database to an almost full disk, after each change of the
+// database: while writes are rejected, only deletions change it.
+func (m *Member) tryShrink(ctx context.Context, last *attempt) {
+	if m.etcd.Server.KV().Rev() == last.shrunk {
+		return
+	}
+	log := klog.FromContext(ctx)
+	before := m.etcd.Server.Backend().Size()
+	err := m.shrink(ctx, last)
+	if errors.Is(err, errTooEarly) {
+		return
+	}
+	last.shrunk = m.etcd.Server.KV().Rev()
+	switch size := m.etcd.Server.Backend().Size(); {
+	case err != nil && ctx.Err() == nil:
+		log.Error(err, "Cannot return space of the etcd database to the disk", "bytes", size)
+	case size < before:
+		log.Info("Unused space of the etcd database was returned to the disk", "bytesBefore", before, "bytes", size)
+	}
+}
+
+// shrink compacts all history, and defragments the database if that frees space, and the disk has the
+// space for the copy.
+func (m *Member) shrink(ctx context.Context, last *attempt) error {
+	b := m.etcd.Server.Backend()
+	if time.Since(last.defragmented) < defragShare*last.took {
+		return errTooEarly
+	}
+	if free, ok := m.free(m.dir); ok && free < shrinkReserve {
+		return fmt.Errorf("the disk has %d bytes of free space, %d are needed to compact the database: free space on the disk", free, shrinkReserve)
+	}
+	if err := m.compact(ctx); err != nil {
+		return err
+	}
+	if b.Size()-b.SizeInUse() < largestRequest {
+		return nil
+	}
+	if free, ok := m.free(m.dir); ok && free < uint64(b.SizeInUse())+shrinkReserve {
+		return fmt.Errorf("the disk has %d bytes of free space, %d are needed to defragment the database: free space on the disk, or delete objects",
+			free, b.SizeInUse()+shrinkReserve)
+	}
+	return m.defragment(last)
+}
+
+// compact removes all history from the database.
+func (m *Member) compact(ctx context.Context) error {
+	s := m.etcd.Server
+	if rev := s.KV().Rev(); rev > s.KV().FirstRev() {
+		if _, err := s.Compact(ctx, &pb.CompactionRequest{Revision: rev, Physical: true}); err != nil {
+			return fmt.Errorf("compact the database: %w", err)
+		}
+	}
+	s.Backend().ForceCommit()
+	return nil
+}
+
+// defragment returns unused space of the database to the file system.
+func (m *Member) defragment(last *attempt) error {
+	began := time.Now()
+	err := m.etcd.Server.Backend().Defrag()
+	last.defragmented, last.took = time.Now(), time.Since(began)
+	if err != nil {
+		return fmt.Errorf("defragment the database: %w", err)
+	}
+	return nil
+}
+
 // diskFull returns the free disk space, and whether it is too little: less than the reserve,
 // or, before writes are accepted again, less than twice the reserve.
 func (m *Member) diskFull() (free uint64, full bool) {
@@ -120,6 +200,7 @@ var (
 	errInUse = errors.New("delete objects or raise the quota")
 	// errTooEarly is returned if the database was defragmented recently.
 	errTooEarly = errors.New("it is compacted and defragmented soon")
+	errDiskFull = errors.New("the disk is almost full")
 )
 
 // defragShare is the longest share of the time that the database is being defragmented, because
@@ -130,27 +211,21 @@ const defragShare = 10
 // history, and returns the freed space to the file system. There may be space already: the quota
 // may have been raised since the last start, or the disk enlarged.
 func (m *Member) makeSpace(ctx context.Context, last *attempt) error {
-	s, b := m.etcd.Server, m.etcd.Server.Backend()
+	b := m.etcd.Server.Backend()
 	if b.Size()+largestRequest > m.quota {
 		if time.Since(last.defragmented) < defragShare*last.took {
 			return errTooEarly
 		}
-		if rev := s.KV().Rev(); rev > s.KV().FirstRev() {
-			if _, err := s.Compact(ctx, &pb.CompactionRequest{Revision: rev, Physical: true}); err != nil {
-				return fmt.Errorf("compact the database: %w", err)
-			}
+		if err := m.compact(ctx); err != nil {
+			return err
 		}
-		b.ForceCommit()
 		// The copy is beside the database until it is complete.
 		if free, ok := m.free(m.dir); ok && free < uint64(b.SizeInUse())+reserve {
 			return fmt.Errorf("the disk has %d bytes of free space, %d are needed to defragment the database: free space on the disk, or raise the quota",
 				free, b.SizeInUse()+reserve)
 		}
-		began := time.Now()
-		err := b.Defrag()
-		last.defragmented, last.took = time.Now(), time.Since(began)
-		if err != nil {
-			return fmt.Errorf("defragment the database: %w", err)
+		if err := m.defragment(last); err != nil {
+			return err
 		}
 		if size := b.Size(); size+largestRequest > m.quota {
 			return fmt.Errorf("%d bytes are in use after compaction, the quota is %d: %w", size, m.quota, errInUse)
@@ -163,7 +238,7 @@ func (m *Member) makeSpace(ctx context.Context, last *attempt) error {
 // so it does not name the data directory.
 func (m *Member) Advice() string {
 	if _, full := m.diskFull(); full {
-		return fmt.Sprintf("Free space on the disk of the server: it accepts writes again by itself when %d MB are free", 2*reserve>>20)
+		return fmt.Sprintf("Delete objects, or free space on the disk of the server: it accepts writes again by itself when %d MB are free", 2*reserve>>20)
 	}
 	const advice = "Delete objects, or start the server with a larger --quota-backend-bytes: it compacts and defragments the database, and accepts writes again, by itself"
 	if m.inUse.Load() == m.etcd.Server.KV().Rev() {
