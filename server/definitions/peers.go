@@ -2,8 +2,11 @@ package definitions
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"espalier.dev/api"
+	"espalier.dev/crd"
 )
 
 // Peers are the other servers that store their CRDs in the same etcd.
@@ -29,7 +32,13 @@ type held struct {
 	crd    *api.CustomResourceDefinition
 	status api.CustomResourceDefinitionStatus
 	err    error // the reason why the status must be computed again
+	// installing is set if the wait is long and the CRD has no condition Established yet.
+	installing bool
 }
+
+// installingAfter is the time after which a CRD that waits for other servers gets its conditions:
+// clients that wait for one fail if there are none. Most CRDs wait for less, and are written once.
+const installingAfter = 50 * time.Millisecond
 
 // hold reports whether a status must not be written yet, because it establishes a CRD that
 // other servers cannot serve. The CRD comes back through d.released when they can. The
@@ -48,8 +57,16 @@ func (d *Definitions) hold(ctx context.Context, c *api.CustomResourceDefinition,
 	}
 	next := &held{crd: c, status: status}
 	d.holding[c.Name] = next
+	first := crd.Condition(&c.Status, api.Established) == nil
 	d.cleanups.Go(func() {
-		next.err = d.config.Peers.Await(ctx, at)
+		if first {
+			early, cancel := context.WithTimeout(ctx, installingAfter)
+			next.err = d.config.Peers.Await(early, at)
+			next.installing = early.Err() != nil && next.err != nil && ctx.Err() == nil
+			cancel()
+		} else {
+			next.err = d.config.Peers.Await(ctx, at)
+		}
 		select {
 		case d.released <- next:
 		case <-ctx.Done():
@@ -66,9 +83,22 @@ func (d *Definitions) release(ctx context.Context, s *crdStorage, h *held) {
 	known := d.known[h.crd.Name]
 	switch {
 	case known == nil || known.crd != h.crd:
+	case h.installing:
+		// The event of this write has the CRD wait again.
+		d.writeStatus(ctx, s, h.crd, installing(h.status))
 	case h.err != nil:
 		d.retryAfter(ctx, h.crd.Name, h.err, "Cannot establish a CRD")
 	default:
 		d.writeStatus(ctx, s, h.crd, h.status)
 	}
+}
+
+// installing returns a status that does not establish the CRD yet, as that of kube-apiserver before its
+// handlers serve the resource.
+func installing(status api.CustomResourceDefinitionStatus) api.CustomResourceDefinitionStatus {
+	status.Conditions = slices.Clone(status.Conditions)
+	if c := crd.Condition(&status, api.Established); c != nil {
+		c.Status, c.Reason, c.Message = api.ConditionFalse, api.ReasonInstalling, "the initial names have been accepted"
+	}
+	return status
 }
