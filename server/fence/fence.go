@@ -40,8 +40,6 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/generic"
-	"k8s.io/apiserver/pkg/storage/etcd3"
-	"k8s.io/utils/clock"
 
 	"espalier.dev/server/backend"
 	"espalier.dev/server/keys"
@@ -99,8 +97,7 @@ func New(c Config) *Fences {
 	}
 	var compacted func() int64
 	if c.Compaction != 0 {
-		compactor := etcd3.NewCompactor(c.Client, c.Compaction, clock.RealClock{}, nil)
-		compacted, f.stop = compactor.CompactRevision, compactor.Stop
+		compacted, f.stop = startCompactor(c.Client, c.Compaction)
 	}
 	if c.Store != nil {
 		f.backend = backend.New(c.Store, compacted)
