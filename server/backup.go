@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -46,6 +49,9 @@ func (o *Options) openForBackup(ctx context.Context) (client *clientv3.Client, d
 		return o.openExternal(ctx)
 	}
 	dir := o.etcdDir()
+	if _, err := os.Stat(filepath.Join(dir, "member")); errors.Is(err, fs.ErrPermission) {
+		return nil, nil, fmt.Errorf("read the data of the embedded etcd in %s: permission denied: run as the user that the server runs as", dir)
+	}
 	if !etcd.HasData(dir) {
 		return nil, nil, fmt.Errorf("%s has no data of an embedded etcd: set the directory of the server with --data-dir, or its external etcd with --etcd-servers", o.DataDir)
 	}

@@ -191,6 +191,7 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 		// As in kube-apiserver, /healthz fails until requests are answered.
 		select {
 		case <-f.controllers.Ready():
+			f.db.warnOfUnencrypted(hook.Context, defs.Catalog())
 		case <-hook.Done():
 		}
 		return nil

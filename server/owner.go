@@ -3,7 +3,9 @@
 package server
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -19,6 +21,10 @@ func checkOwner(dir string, user int) error {
 	for _, name := range []string{"etcd", "pki"} {
 		path := filepath.Join(dir, name)
 		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrPermission) {
+			path = dir // it hides its parts from all but its owner
+			info, err = os.Stat(path)
+		}
 		if err != nil {
 			continue // reported by the code that needs it
 		}

@@ -42,3 +42,29 @@ func TestCheckOwner(t *testing.T) {
 		t.Errorf("an empty directory: %v", err)
 	}
 }
+
+// TestPermission checks what users read that may not enter the data directory.
+func TestPermission(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("root has full access")
+	}
+	o := NewOptions()
+	o.DataDir = filepath.Join(t.TempDir(), "data")
+	if err := os.MkdirAll(filepath.Join(o.etcdDir(), "member"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(o.DataDir, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(o.DataDir, 0o700) })
+	if _, err := Backup(t.Context(), o, BackupOptions{}); err == nil || !strings.Contains(err.Error(), o.etcdDir()+": permission denied") {
+		t.Errorf("backup: %v", err)
+	}
+	if _, err := lockDataDir(o.DataDir); err == nil || !strings.Contains(err.Error(), "no permission to use the data directory "+o.DataDir) {
+		t.Errorf("serve: %v", err)
+	}
+	if err := checkOwner(o.DataDir, os.Geteuid()+1); err == nil || !strings.Contains(err.Error(), o.DataDir+" belongs to") {
+		t.Errorf("a directory of another user: %v", err)
+	}
+}

@@ -123,6 +123,7 @@ func Start(ctx context.Context, o *Options) (_ *Server, err error) {
 	if err := pki.RemoveKubeconfig(o.kubeconfigPath()); err != nil {
 		return nil, fmt.Errorf("--kubeconfig-out: %w", err)
 	}
+	warnOfMissingData(ctx, o)
 	if s.listener, err = listen(ctx, o); err != nil {
 		return nil, err
 	}
@@ -295,8 +296,13 @@ func (s *Server) run(start context.Context) error {
 			stop(errors.New("etcd has stopped"))
 		case <-s.db.registration.Lost():
 			stop(kine.ErrLost)
+		case <-s.db.guard.Replaced():
+			stop(s.db.guard.Err())
 		}
 	})
+	if s.db.guard != nil && s.db.registration == nil && !s.db.unrecorded {
+		s.background.Go(func() { s.db.guard.watch(ctx, s.db.client, s.db.root) })
+	}
 
 	s.background.Go(func() { s.identity.renew(ctx, s.writeKubeconfig) })
 	if s.options.Ephemeral {
@@ -562,6 +568,9 @@ func lockDataDir(dir string) (*fileutil.LockedFile, error) {
 	lock, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, fileutil.ErrLocked) {
 		return nil, &inUseError{dir}
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("no permission to use the data directory %s: run as the user that the server runs as, or change the owner with chown", dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock the data directory: %w", err)

@@ -2,14 +2,17 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
@@ -17,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/klog/v2"
 
+	"espalier.dev/crd"
 	"espalier.dev/schema"
 	"espalier.dev/server/backend"
 	"espalier.dev/server/custom"
@@ -47,8 +51,13 @@ type database struct {
 	loaded int64
 	// unrecorded is set if the semantics could not be recorded at the start, for lack of space.
 	unrecorded bool
+	// created is set if the semantics were recorded by this server.
+	created bool
 	// registration is that of the only server on data in kine, and nil with etcd.
 	registration *kine.Registration
+	// guard notices that the data was replaced. It is nil unless the etcd is external, and not kine:
+	// there, the registration gets lost with the data.
+	guard *guard
 }
 
 // openDatabase starts the embedded etcd, or connects to the external one.
@@ -127,8 +136,64 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 			Client: client, Root: db.root, Lease: o.ServerLease, File: filepath.Join(o.DataDir, "server-lease"),
 		})
 	}
-	klog.FromContext(ctx).Info("The data has the schema semantics of this server", "semantics", o.Semantics.String())
+	db.report(ctx, o)
 	return db, nil
+}
+
+// report logs whether the server has found data, and with which semantics. That it has found none may be
+// a surprise: a volume may not be mounted, or the prefix may be another one.
+func (db *database) report(ctx context.Context, o *Options) {
+	log := klog.FromContext(ctx)
+	if !db.created {
+		log.Info("The data has the schema semantics of this server", "semantics", o.Semantics.String())
+		return
+	}
+	place := []any{"semantics", o.Semantics.String(), "prefix", db.root.Path()}
+	switch {
+	case db.memory != nil:
+	case db.member != nil:
+		place = append(place, "dir", o.etcdDir())
+	default:
+		place = append(place, "etcd", db.endpoints.URLs)
+	}
+	log.Info("No data found: the server creates new data", place...)
+}
+
+// warnOfMissingData logs that a data directory has the certificates of an earlier server, but not its
+// data.
+func warnOfMissingData(ctx context.Context, o *Options) {
+	if o.Storage == StorageMemory || len(o.Etcd.URLs) > 0 || etcd.HasData(o.etcdDir()) {
+		return
+	}
+	if _, err := os.Stat(filepath.Join(o.DataDir, "pki", "admin.crt")); err != nil {
+		return
+	}
+	// Structured logs have no level for warnings.
+	klog.FromContext(ctx).Error(errNoEtcd, "The server starts without objects: if it had some, stop it, and check that the volume of its data is mounted",
+		"etcd", o.etcdDir(), "certificates", filepath.Join(o.DataDir, "pki"))
+}
+
+// errNoEtcd is what is wrong with a data directory that has certificates and no data.
+var errNoEtcd = errors.New("the data directory has certificates of an earlier start, but no etcd")
+
+// errUnencrypted is what is wrong with a configuration of resources that do not exist.
+var errUnencrypted = errors.New("--encryption-provider-config has resources that do not exist")
+
+// warnOfUnencrypted logs the resources of the encryption configuration that do not exist.
+func (db *database) warnOfUnencrypted(ctx context.Context, crds *crd.Catalog) {
+	unknown, err := db.encryption.Unknown(func(r runtimeschema.GroupResource) bool {
+		if r.Resource == "" {
+			return len(crds.Group(r.Group)) > 0
+		}
+		return crds.Get(r.String()) != nil
+	})
+	switch {
+	case err != nil:
+		klog.FromContext(ctx).Error(err, "Cannot check the resources of the encryption configuration")
+	case len(unknown) > 0:
+		// Structured logs have no level for warnings.
+		klog.FromContext(ctx).Error(errUnencrypted, "Nothing is encrypted for these resources: check their names (plural.group), or create their CRDs", "resources", unknown)
+	}
 }
 
 // maxHistory is the maximum size of the history in memory, in bytes.
@@ -169,6 +234,8 @@ func (db *database) connect(ctx context.Context, o *Options) (err error) {
 		db.endpoints.URLs = []string{db.member.Endpoint()}
 	default:
 		db.endpoints.Kine = kine.New(keys.Fences)
+		db.guard = newGuard()
+		db.endpoints.Interceptor = db.guard.intercept
 	}
 	db.client, err = etcd.Connect(ctx, db.endpoints)
 	return err
@@ -284,6 +351,7 @@ func (db *database) recordSemantics(ctx context.Context, sem schema.Semantics) e
 			return fmt.Errorf("record the semantics in etcd: %w", err)
 		}
 		if resp.Succeeded {
+			db.created = true
 			return nil
 		}
 		kvs = resp.Responses[0].GetResponseRange().GetKvs() // another server was faster

@@ -40,6 +40,8 @@ type Endpoints struct {
 	// Kine translates the requests if the cluster is not one of etcd, but kine. Nil means that
 	// it is one of etcd.
 	Kine *kine.Conn
+	// Interceptor, if not nil, intercepts all requests of the client to an etcd.
+	Interceptor grpc.UnaryClientInterceptor
 }
 
 // reconnect returns the delays between connection attempts. gRPC's defaults grow to two
@@ -70,6 +72,9 @@ func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
 		},
 		Logger: newLogger(klog.FromContext(ctx).WithName("etcd-client"), quiet, new(atomic.Bool), nil),
 	}
+	if e.Interceptor != nil {
+		config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(e.intercept))
+	}
 	if e.Kine != nil {
 		config.DialOptions = append(config.DialOptions, e.Kine.DialOptions()...)
 	}
@@ -94,6 +99,15 @@ func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
 		return nil, err
 	}
 	return client, nil
+}
+
+// intercept calls the interceptor, unless the cluster is kine.
+func (e Endpoints) intercept(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if e.Kine.Detected() {
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}
+	return e.Interceptor(ctx, method, req, reply, cc, invoke, opts...)
 }
 
 // checkCluster asks every endpoint for its cluster ID and its version.

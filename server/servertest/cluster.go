@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,15 @@ func (c *Cluster) StartEtcd() {
 	if c.Member, err = etcd.Start(c.Context(), c.config); err != nil {
 		c.Fatal(err)
 	}
+}
+
+// EmptyEtcd starts the etcd without its data, after the caller has closed it.
+func (c *Cluster) EmptyEtcd() {
+	c.Helper()
+	if err := os.RemoveAll(filepath.Join(c.config.Dir, "member")); err != nil {
+		c.Fatal(err)
+	}
+	c.StartEtcd()
 }
 
 // Keys returns the keys below a prefix.
