@@ -1,11 +1,14 @@
 package server
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	cliflag "k8s.io/component-base/cli/flag"
 
@@ -61,8 +64,12 @@ func (o *Options) addServingFlags(fs *pflag.FlagSet) {
 // AddIdentityFlags adds the flags that name the certificates of a server to fs, for commands that
 // issue certificates of its clients.
 func (o *Options) AddIdentityFlags(fs *pflag.FlagSet) {
+	o.identityOnly = true
 	o.addDataDirFlag(fs)
 	o.addCertificateFlags(fs)
+	fs.Lookup("tls-private-key-file").Usage += " (not read)"
+	fs.StringVar(&o.ServerCAFile, "server-ca-file", o.ServerCAFile,
+		"`file` with the CA certificate of --tls-cert-file, which clients trust (default: the CA in the chain of that file, or else its certificate itself)")
 }
 
 func (o *Options) addCertificateFlags(fs *pflag.FlagSet) {
@@ -104,7 +111,7 @@ func (o *Options) addStorageFlags(fs *pflag.FlagSet) {
 		o.EncryptionProviderConfigReload, "reload --encryption-provider-config when the file changes")
 	fs.DurationVar(&o.ServerLease, "server-lease-duration", o.ServerLease,
 		"`time` after which other servers on the same external etcd stop waiting for a server that has crashed or stalled before they establish new CRDs")
-	fs.Int64Var(&o.EtcdQuota, "quota-backend-bytes", o.EtcdQuota, "maximum size of the embedded etcd in `bytes`")
+	fs.Var((*byteCount)(&o.EtcdQuota), "quota-backend-bytes", "maximum size of the embedded etcd in `bytes`, or with a unit such as 8Gi or 8G")
 	const check = "check-stored-objects"
 	fs.StringVar(&o.CheckStoredObjects, check, o.CheckStoredObjects,
 		"`when` to check whether stored objects comply with their CRDs: true, false, or auto, which checks them in kep semantics. CRDs get the condition Compliant, kubectl get noncompliantobjects lists the objects, and kubectl get skeletons the specified fields")
@@ -228,3 +235,26 @@ func (s seconds) Set(text string) error {
 
 // Type returns the name of the type in help texts.
 func (s seconds) Type() string { return "seconds" }
+
+// byteCount is a flag with a number of bytes, which may have a unit.
+type byteCount int64
+
+// String returns the number of bytes.
+func (b *byteCount) String() string { return strconv.FormatInt(int64(*b), 10) }
+
+// Type returns that of a number: a number of bytes without a unit stays valid.
+func (b *byteCount) Type() string { return "int64" }
+
+// Set parses the flag.
+func (b *byteCount) Set(text string) error {
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return errors.New("must be a number of bytes, or one with a unit such as 8Gi or 8G")
+	}
+	n, ok := q.AsInt64()
+	if !ok {
+		return errors.New("must be a whole number of bytes")
+	}
+	*b = byteCount(n)
+	return nil
+}

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net"
@@ -220,24 +219,11 @@ func kubeconfig(o *Options, b *pki.Bundle, server string) (pki.Kubeconfig, error
 	if o.TLSCertFile == "" {
 		return k, nil
 	}
-	// The issuer of the certificate is unknown, so clients trust the certificate itself.
-	chain, err := os.ReadFile(o.TLSCertFile)
+	t, err := readTrust(o)
 	if err != nil {
-		return k, fmt.Errorf("read --tls-cert-file: %w", err)
+		return k, err
 	}
-	k.CA = chain
-	pair, err := tls.LoadX509KeyPair(o.TLSCertFile, o.TLSPrivateKeyFile)
-	if err != nil {
-		return k, fmt.Errorf("read --tls-cert-file and --tls-private-key-file: %w", err)
-	}
-	u, err := url.Parse(server)
-	if err != nil {
-		return k, fmt.Errorf("the address of the server: %w", err)
-	}
-	if pair.Leaf.VerifyHostname(u.Hostname()) != nil && len(pair.Leaf.DNSNames) > 0 {
-		k.ServerName = pair.Leaf.DNSNames[0]
-	}
-	return k, nil
+	return k, t.applyTo(&k)
 }
 
 // UserKubeconfig returns a kubeconfig for a user of the server with these options, at a URL. It
@@ -261,7 +247,7 @@ func UserKubeconfig(o *Options, server, user string, groups ...string) ([]byte, 
 	config := pkiConfig(o)
 	ca, err := pki.ReadCA(config)
 	if err != nil {
-		return nil, fmt.Errorf("%w: name the data directory of the server with --data-dir", err)
+		return nil, fmt.Errorf("%w: name the data directory of the server with --data-dir, or its CA with --ca-cert-file and --ca-key-file", err)
 	}
 	client, err := pki.NewClient(config, user, groups...)
 	if err != nil {

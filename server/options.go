@@ -98,6 +98,8 @@ type Options struct {
 
 	// origin is what the server begins with, if it is a copy of another one.
 	origin *origin
+	// identityOnly is set if the options are those of a command that issues certificates.
+	identityOnly bool
 
 	// Faults are injected into requests. Nil means that there are none.
 	Faults *faults.Set
@@ -105,6 +107,9 @@ type Options struct {
 	// TLSCertFile and TLSPrivateKeyFile are the serving certificate; the default is a
 	// certificate signed by the server's own CA.
 	TLSCertFile, TLSPrivateKeyFile string
+	// ServerCAFile is the CA of TLSCertFile, for kubeconfigs; the default is the one in the chain
+	// of that file.
+	ServerCAFile string
 	// TLSHosts are further names and addresses for which the certificate of the server's own CA is
 	// valid.
 	TLSHosts []string
@@ -320,7 +325,10 @@ func (o *Options) Validate() error {
 	if o.EtcdQuota < 0 {
 		bad("--quota-backend-bytes must not be negative")
 	}
-	if (o.TLSCertFile == "") != (o.TLSPrivateKeyFile == "") {
+	if o.ServerCAFile != "" && o.TLSCertFile == "" {
+		bad("--server-ca-file needs --tls-cert-file")
+	}
+	if (o.TLSCertFile == "") != (o.TLSPrivateKeyFile == "") && !o.identityOnly {
 		bad("--tls-cert-file and --tls-private-key-file must be set together")
 	}
 	if (o.CACertFile == "") != (o.CAKeyFile == "") {
@@ -336,7 +344,7 @@ func (o *Options) Validate() error {
 	}
 	for _, f := range []struct{ flag, path string }{
 		{"etcd-cafile", o.Etcd.CAFile}, {"etcd-certfile", o.Etcd.CertFile}, {"etcd-keyfile", o.Etcd.KeyFile},
-		{"tls-cert-file", o.TLSCertFile}, {"tls-private-key-file", o.TLSPrivateKeyFile},
+		{"tls-cert-file", o.TLSCertFile}, {"tls-private-key-file", o.TLSPrivateKeyFile}, {"server-ca-file", o.ServerCAFile},
 		{"ca-cert-file", o.CACertFile}, {"ca-key-file", o.CAKeyFile}, {"client-ca-file", o.ClientCAFile},
 		{"proxy-client-cert-file", o.ProxyClientCertFile}, {"proxy-client-key-file", o.ProxyClientKeyFile}, {"token-auth-file", o.TokenAuthFile}, {"audit-policy-file", o.AuditPolicyFile},
 		{"audit-webhook-config-file", o.AuditWebhookConfigFile}, {"encryption-provider-config", o.EncryptionProviderConfig},

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"espalier.dev/server"
@@ -26,6 +28,10 @@ key in the data directory, so it runs where the server runs, or where --ca-cert-
 Users other than members of the group system:masters have the access that roles and bindings
 give them and their groups.
 
+If the server has a certificate of another CA, set its --tls-cert-file; its key is not needed. The
+kubeconfig then trusts the CA in the chain of that file or in --server-ca-file, so that it stays
+valid when the certificate is renewed.
+
 The certificate of the server must be valid for the host in --server: espalier serve --tls-san
 adds names.`,
 		Example: `  # The administrator, at the address of another host
@@ -46,6 +52,13 @@ adds names.`,
 			}
 			if err := o.Validate(); err != nil {
 				return err
+			}
+			warning, err := server.KubeconfigWarning(o)
+			if err != nil {
+				return err
+			}
+			if warning != "" {
+				fmt.Fprintln(a.stderr, "warning: "+warning)
 			}
 			text, err := server.UserKubeconfig(o, url, user, groups...)
 			if err != nil {
