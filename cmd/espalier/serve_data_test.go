@@ -15,7 +15,7 @@ func TestServeWithoutData(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	config := filepath.Join(t.TempDir(), "encryption.yaml")
-	if err := os.WriteFile(config, []byte(`{apiVersion: apiserver.config.k8s.io/v1, kind: EncryptionConfiguration, resources: [{resources: [secret], providers: [{identity: {}}]}]}`), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(`{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration", "resources": [{"resources": ["secret"], "providers": [{"identity": {}}]}]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const (
