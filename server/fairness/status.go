@@ -77,8 +77,8 @@ func setCondition(s *v1.FlowSchema, c v1.FlowSchemaCondition, manager string) {
 	entry := metav1.ManagedFieldsEntry{
 		Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: v1.SchemeGroupVersion.String(),
 		Time: new(c.LastTransitionTime), Subresource: "status",
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:conditions":{"k:{\"type\":\"Dangling\"}":` +
-			`{".":{},"f:lastTransitionTime":{},"f:message":{},"f:reason":{},"f:status":{},"f:type":{}}}}}`)},
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:conditions":{"k:{\"type\":\"Dangling\"}":` +
+			`{".":{},"f:lastTransitionTime":{},"f:message":{},"f:reason":{},"f:status":{},"f:type":{}}}}}`),
 	}
 	for i := range s.ManagedFields {
 		if s.ManagedFields[i].Manager == manager && s.ManagedFields[i].Subresource == "status" {
