@@ -166,6 +166,8 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 		Source: defs, Fixed: published, Remote: others.Remote, Priority: aggregator.Priority,
 		Addresses: f.config.DiscoveryAddresses, Version: f.config.EffectiveVersion.Info().GitVersion, Codecs: f.codecs,
 	})
+	// As in kube-apiserver, only / lists paths.
+	server.Handler.NonGoRestfulMux.NotFoundHandler(http.NotFoundHandler())
 	mount(server.Handler.NonGoRestfulMux, others.Wrap(publisher.Wrap(kubernetes.Wrap(resources))))
 
 	mountTokenMetadata(server.Handler.NonGoRestfulMux, f.authentication, f.url)

@@ -23,9 +23,8 @@ type bodySerializer struct {
 	media     []runtime.SerializerInfo
 }
 
-func newBodySerializer(c *kinds.Converter, group string) *bodySerializer {
-	return &bodySerializer{CodecFactory: c.Codecs, convertor: c,
-		media: serverrest.NameTypes(serverrest.StreamLists(c.Codecs.SupportedMediaTypes()), kinds.InternalPackage(group))}
+func newBodySerializer(c *kinds.Converter) *bodySerializer {
+	return &bodySerializer{CodecFactory: c.Codecs, convertor: c, media: serverrest.StreamLists(c.Codecs.SupportedMediaTypes())}
 }
 
 func (n *bodySerializer) SupportedMediaTypes() []runtime.SerializerInfo { return n.media }

@@ -123,7 +123,7 @@ func (h *Handler) newEndpoint(r *kinds.Resource) (*endpoint, error) {
 // newScope returns the scope of the requests for a resource.
 func (h *Handler) newScope(r *kinds.Resource, conv *kinds.Converter) handlers.RequestScope {
 	return serverrest.NewScope(r.Namespaced, handlers.RequestScope{
-		Serializer:               newBodySerializer(conv, r.Group),
+		Serializer:               newBodySerializer(conv),
 		StandardSerializers:      conv.Codecs.SupportedMediaTypes(),
 		Creater:                  conv.Scheme.Scheme,
 		UnsafeConvertor:          conv,

@@ -149,8 +149,17 @@ func (h *Handler) serve(w http.ResponseWriter, req *http.Request, info *apireque
 	if r.Deprecated != "" {
 		warning.AddWarning(req.Context(), "", r.Deprecated)
 	}
+	w = serverrest.NameTypes(w, req, info.Verb, kinds.InternalPackage(answered(r, info.Subresource)))
 	metrics.InstrumentHandlerFunc(strings.ToUpper(info.Verb), r.Group, r.Version, r.Plural, info.Subresource, metrics.CleanScope(info),
 		metrics.APIServerComponent, false, "", f)(w, req)
+}
+
+// answered returns the group of the kind that a resource, or a subresource, answers with.
+func answered(r *kinds.Resource, subresource string) string {
+	if s := r.Subresource(subresource); s != nil && s.Kind.Kind != "" {
+		return s.Kind.Group
+	}
+	return r.Group
 }
 
 func (h *Handler) fail(w http.ResponseWriter, req *http.Request, info *apirequest.RequestInfo, err error) {

@@ -16,7 +16,7 @@ import (
 func (h *Handler) addSubresource(e *endpoint, scope handlers.RequestScope, sub kinds.Subresource) (err error) {
 	s := &subendpoint{}
 	if sub.Kind.Kind != "" {
-		scope.Kind, scope.Serializer = sub.Kind, newBodySerializer(e.convertor, sub.Kind.Group)
+		scope.Kind = sub.Kind
 	}
 	switch sub.Name {
 	case "scale":

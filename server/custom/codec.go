@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/api"
-	"espalier.dev/kinds"
 	"espalier.dev/schema"
 	"espalier.dev/server/backend"
 	serverrest "espalier.dev/server/rest"
@@ -80,15 +79,9 @@ var _ runtime.NegotiatedSerializer = &bodySerializer{}
 
 func newBodySerializer(kind Kind, convertor runtime.ObjectConvertor, scheme *runtime.Scheme,
 	creator runtime.ObjectCreater, typer runtime.ObjectTyper) *bodySerializer {
-	named := func(s runtime.Serializer) runtime.Serializer {
-		if _, tree := kind.New().(runtime.Unstructured); tree {
-			return s
-		}
-		return serverrest.NameType(s, kinds.InternalPackage(api.GroupName))
-	}
 	text := func(o kubejson.SerializerOptions) *media {
-		return &media{Serializer: named(serverrest.StreamList(kubejson.NewSerializerWithOptions(kubejson.DefaultMetaFactory,
-			creator, typer, o), o.Yaml, o.Pretty)), yaml: o.Yaml, strict: o.Strict}
+		return &media{Serializer: serverrest.StreamList(kubejson.NewSerializerWithOptions(kubejson.DefaultMetaFactory,
+			creator, typer, o), o.Yaml, o.Pretty), yaml: o.Yaml, strict: o.Strict}
 	}
 	binary := &media{Serializer: protobuf.NewSerializerWithOptions(creator, typer,
 		protobuf.SerializerOptions{StreamingCollectionsEncoding: true}), protobuf: true}

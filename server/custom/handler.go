@@ -34,6 +34,7 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
+	"espalier.dev/kinds"
 	"espalier.dev/schema"
 	"espalier.dev/server/fence"
 	"espalier.dev/server/ids"
@@ -383,6 +384,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	if e.description.MergesStrategically && sent == string(types.StrategicMergePatchType) {
 		req.Header.Set("Content-Type", string(types.MergePatchType))
+	}
+	if s.fixed != nil {
+		w = serverrest.NameTypes(w, req, r.Verb, kinds.InternalPackage(r.APIGroup))
 	}
 	req = req.WithContext(withOutcome(req.Context()))
 	f, err := h.endpointHandler(req, r, s, e, release)

@@ -1,63 +1,45 @@
 package rest
 
 import (
-	"io"
 	"net/http"
 	"regexp"
-	"slices"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"strings"
 )
 
-// NameTypes returns media types whose statuses name Go types of another package: objects in memory
-// have published types, and those of kube-apiserver have the types of an internal package, which it
-// names in messages.
-func NameTypes(infos []runtime.SerializerInfo, pkg string) []runtime.SerializerInfo {
-	out := slices.Clone(infos)
-	for n := range out {
-		i := &out[n]
-		i.Serializer = NameType(i.Serializer, pkg)
-		if i.PrettySerializer != nil {
-			i.PrettySerializer = NameType(i.PrettySerializer, pkg)
-		}
+// NameTypes returns the writer of the response to a request with a verb: one whose messages name Go
+// types of another package. Objects in memory have published types, and those of kube-apiserver
+// have types of an internal package, which the answer names if an object cannot be written as the
+// client wants it. For other requests the writer stays the same.
+func NameTypes(w http.ResponseWriter, req *http.Request, verb, pkg string) http.ResponseWriter {
+	accept := req.Header.Get("Accept")
+	if !strings.Contains(accept, "as=PartialObjectMetadata") {
+		return w
 	}
-	return out
+	lists := strings.Contains(accept, "as=PartialObjectMetadataList")
+	objects := strings.Contains(strings.ReplaceAll(accept, "as=PartialObjectMetadataList", ""), "as=PartialObjectMetadata")
+	if verb == "watch" || verb == "list" && !objects || verb != "list" && !lists {
+		return w
+	}
+	return &typeNames{w, pkg}
 }
 
-// NameType returns a serializer whose statuses name Go types of another package.
-func NameType(s runtime.Serializer, pkg string) runtime.Serializer { return &typeNames{s, pkg} }
-
+// typeNames is the writer of the response to a request that asks for the metadata of a list instead
+// of an object, or the other way around.
 type typeNames struct {
-	runtime.Serializer
+	http.ResponseWriter
 	pkg string
 }
 
-var _ runtime.EncoderWithAllocator = &typeNames{}
+// namedType matches the message of such a response.
+var namedType = regexp.MustCompile(`(you requested \w+, but the requested object is (?:not )?a list \(\*)\w+(\.\w+\))`)
 
-// Encode writes an object.
-func (t *typeNames) Encode(obj runtime.Object, w io.Writer) error {
-	return t.Serializer.Encode(t.named(obj), w)
-}
-
-// EncodeWithAllocator implements runtime.EncoderWithAllocator.
-func (t *typeNames) EncodeWithAllocator(obj runtime.Object, w io.Writer, memory runtime.MemoryAllocator) error {
-	if e, ok := t.Serializer.(runtime.EncoderWithAllocator); ok {
-		return e.EncodeWithAllocator(t.named(obj), w, memory)
+// Write writes a part of the body. An error is written at once.
+func (t *typeNames) Write(body []byte) (int, error) {
+	if len(body) > 1<<10 || !namedType.Match(body) {
+		return t.ResponseWriter.Write(body)
 	}
-	return t.Encode(obj, w)
-}
-
-// namedType matches the message of an object that cannot be written as a client wants it.
-var namedType = regexp.MustCompile(`^(you requested \w+, but the requested object is (?:not )?a list \(\*)\w+(\.\w+\))$`)
-
-// named returns the object that is written.
-func (t *typeNames) named(obj runtime.Object) runtime.Object {
-	status, ok := obj.(*metav1.Status)
-	if !ok || status.Code != http.StatusNotAcceptable {
-		return obj
+	if _, err := t.ResponseWriter.Write(namedType.ReplaceAll(body, []byte("${1}"+t.pkg+"$2"))); err != nil {
+		return 0, err
 	}
-	renamed := *status
-	renamed.Message = namedType.ReplaceAllString(status.Message, "${1}"+t.pkg+"$2")
-	return &renamed
+	return len(body), nil
 }
