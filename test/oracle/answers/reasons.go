@@ -1,0 +1,67 @@
+package answers
+
+import (
+	"regexp"
+	"strings"
+)
+
+// reasons are why answers differ, with the IDs of the requests. The first one that matches an ID
+// counts. What none of them matches is to be repaired.
+var reasons = []struct {
+	reason string
+	ids    *regexp.Regexp
+}{
+	{"Kubernetes 1.37 rejects a patch that is not JSON or YAML before it does anything else, with other words.",
+		regexp.MustCompile(` (patch (json|merge|strategic-merge)-patch (broken|no body)|apply (broken YAML|an array|a string))$`)},
+	{"Kubernetes 1.37 has other messages about owner references, with their index.",
+		regexp.MustCompile(` (create with a bad owner|patch strategic-merge-patch owner without a key)$`)},
+	{"A malformed resourceVersion is an error of the client: 400. Parts of kube-apiserver, such as the watch cache, answer 500.",
+		regexp.MustCompile(`[ &?]resourceVersion=(x|-1)$| watch path( without a name)?$| put a bad resourceVersion$`)},
+	{"The server can delete objects that it cannot decode. kube-apiserver ignores the option unless AllowUnsafeMalformedObjectDeletion is enabled.",
+		regexp.MustCompile(` delete with unsafe options$`)},
+	{"No kubelet runs, and nothing can be reached through a proxy.",
+		regexp.MustCompile(`^v1/(pods|nodes|services) \w+ (proxy|log)$`)},
+	{"A path that does not exist in a version with custom resources has a Status. kube-apiserver answers with a text.",
+		regexp.MustCompile(`^[A-Z]+ /apis/example\.com/v1/`)},
+	{"Discovery and OpenAPI have the methods GET and HEAD, and the answer names them. kube-apiserver answers any method in some paths, and not HEAD in others.",
+		regexp.MustCompile(`^(POST|PUT|PATCH|DELETE|OPTIONS|HEAD) /(api|apis|openapi)\b`)},
+	{"The answer has the address or the version of the server, or what the server adds to discovery.",
+		regexp.MustCompile(`^GET /(api|apis|version)(/v1|/example.com/v1)?/? `)},
+	{"The answer is about the user, who has a certificate here and a token there.", regexp.MustCompile(`^review Self`)},
+	{"Kubernetes 1.37 adds a status to CSINode.", regexp.MustCompile(`^storage\.k8s\.io/v1/csinodes `)},
+	{"kube-apiserver's own controllers write the status, and are its field managers.",
+		regexp.MustCompile(`^(flowcontrol\.apiserver\.k8s\.io/v1/(flowschemas|prioritylevelconfigurations)|apiregistration\.k8s\.io/v1/apiservices) (get|list|patch|apply|put|delete)`)},
+}
+
+// unexplained is the reason of other differences.
+const unexplained = "To be repaired."
+
+// reasonOf returns why the answer to a request differs.
+func reasonOf(id string) string {
+	for _, r := range reasons {
+		if r.ids.MatchString(id) {
+			return r.reason
+		}
+	}
+	return unexplained
+}
+
+// listing returns the text of the list of differences: their lines, below the reasons.
+func listing(lines, ids []string) string {
+	below := map[string][]string{}
+	for i, line := range lines {
+		reason := reasonOf(ids[i])
+		below[reason] = append(below[reason], line)
+	}
+	var b strings.Builder
+	write := func(reason string) {
+		if len(below[reason]) > 0 {
+			b.WriteString("# " + reason + "\n" + strings.Join(below[reason], "\n") + "\n\n")
+		}
+	}
+	for _, r := range reasons {
+		write(r.reason)
+	}
+	write(unexplained)
+	return b.String()
+}
