@@ -97,7 +97,7 @@ func (h *Handler) Bootstrap(ctx context.Context, c *bootstrap.Config, roles []de
 func (h *Handler) NewRestorer(c *bootstrap.Config) func(context.Context) error {
 	// seen has the revisions of the objects that are as they should be, by their keys.
 	seen := map[string]int64{}
-	restorer := func(objects func() []kind.Object) func(context.Context) error {
+	restorer := func(objects func() []kind.Object, then func(context.Context) error) func(context.Context) error {
 		var keys []string
 		for _, obj := range objects() {
 			if e, err := h.endpointOf(obj); err == nil {
@@ -120,12 +120,17 @@ func (h *Handler) NewRestorer(c *bootstrap.Config) func(context.Context) error {
 			if err := h.ensureAll(ctx, objects(), false); err != nil {
 				return err
 			}
+			if err := then(ctx); err != nil {
+				return err
+			}
 			maps.Copy(seen, revisions)
 			return nil
 		}
 	}
-	namespaces := restorer(bootstrap.Namespaces)
-	others := restorer(func() []kind.Object { return slices.Concat(c.Objects(), c.Endpoints()) })
+	namespaces := restorer(bootstrap.Namespaces, func(context.Context) error { return nil })
+	others := restorer(func() []kind.Object { return slices.Concat(c.Objects(), c.Endpoints()) }, func(ctx context.Context) error {
+		return h.ensureTrust(ctx, c.Authentication()) // another server may have restored it
+	})
 	return func(ctx context.Context) error {
 		if err := namespaces(ctx); err != nil {
 			return err

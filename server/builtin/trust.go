@@ -3,36 +3,41 @@ package builtin
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/klog/v2"
+
+	"espalier.dev/server/backend"
+	"espalier.dev/server/pki"
 )
 
 // ensureTrust adds to a stored config map what extension servers must know about this server, in addition
-// to what it has: each of several servers may have a CA of its own, and all of them are trusted. A config
-// map that is not stored yet is left alone.
+// to what it has: each of several servers may have a CA of its own, and all of them are trusted.
 func (h *Handler) ensureTrust(ctx context.Context, wanted *corev1.ConfigMap) error {
 	e, err := h.endpointOf(wanted)
 	if err != nil {
 		return err
 	}
-	entry := h.objects.Get(e.prefix.Key(wanted.Namespace, wanted.Name))
-	if entry == nil {
-		return nil // it was just created
-	}
-	obj, err := e.decode(entry)
-	if err != nil {
-		return nil // the key that it is encrypted with may be missing: it stays as it is
-	}
-	if have, ok := obj.(*corev1.ConfigMap); !ok || !addTrust(have, wanted.Data) {
-		return nil
+	// Another server may have created it a moment ago: then it is not in memory yet.
+	if entry := h.objects.Get(e.prefix.Key(wanted.Namespace, wanted.Name)); entry != nil {
+		obj, err := e.decode(entry)
+		if err != nil {
+			return nil // the key that it is encrypted with may be missing: it stays as it is
+		}
+		if have, ok := obj.(*corev1.ConfigMap); !ok || !addTrust(have, wanted.Data) {
+			return nil
+		}
 	}
 	ctx = apirequest.WithNamespace(ctx, wanted.Namespace)
 	_, _, err = e.storage.Update(ctx, wanted.Name, rest.DefaultUpdatedObjectInfo(nil,
@@ -41,7 +46,17 @@ func (h *Handler) ensureTrust(ctx context.Context, wanted *corev1.ConfigMap) err
 			addTrust(changed, wanted.Data)
 			return changed, nil
 		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
-	return err
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil // it was deleted, and is created again soon
+	case err == nil || ctx.Err() != nil || backend.IsFull(err):
+		return err
+	default:
+		// The server can do without: only other servers have to trust it.
+		klog.FromContext(ctx).Error(err, "Cannot add the certificates of this server to those that extension servers trust",
+			"configMap", klog.KObj(wanted))
+		return nil
+	}
 }
 
 // addTrust adds the certificates and names that a config map lacks, and reports whether there are any.
@@ -52,7 +67,9 @@ func addTrust(m *corev1.ConfigMap, wanted map[string]string) (changed bool) {
 		switch {
 		case !ok:
 		case strings.HasSuffix(name, "-ca-file"):
-			merged = joinCertificates(have, value)
+			merged = joinCertificates(have, value, time.Now())
+		case name == allowedNames:
+			merged = joinNames(have, value)
 		default:
 			merged = joinLists(have, value)
 		}
@@ -67,36 +84,53 @@ func addTrust(m *corev1.ConfigMap, wanted map[string]string) (changed bool) {
 	return changed
 }
 
-// joinCertificates appends the certificates that a bundle lacks.
-func joinCertificates(bundle, more string) string {
-	known := map[string]bool{}
-	for rest := []byte(bundle); ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
-		known[string(block.Bytes)] = true
+// allowedNames is the list of proxies that may name users. An empty one allows all that have a certificate.
+const allowedNames = "requestheader-allowed-names"
+
+// joinNames allows what either list allows by name, and never all: with the certificates of both lists,
+// that would be more than each of them allows.
+func joinNames(list, more string) string {
+	var have, add []string
+	switch {
+	case json.Unmarshal([]byte(list), &have) != nil || json.Unmarshal([]byte(more), &add) != nil:
+		return list
+	case len(have) == 0:
+		return more
+	case len(add) == 0:
+		return joinLists(list, `["`+pki.ProxyUser+`"]`)
 	}
-	out := bytes.NewBufferString(bundle)
-	for rest := []byte(more); ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			return out.String()
-		}
-		if known[string(block.Bytes)] {
-			continue
-		}
-		if out.Len() > 0 && !bytes.HasSuffix(out.Bytes(), []byte("\n")) {
-			out.WriteByte('\n')
-		}
-		out.Write(pem.EncodeToMemory(block))
-	}
+	return joinLists(list, more)
 }
 
-// joinLists appends the elements that a list in JSON lacks. In the list of names, none means all.
+// joinCertificates appends the certificates that a bundle lacks, and removes those that have expired.
+func joinCertificates(bundle, more string, now time.Time) string {
+	known := map[string]bool{}
+	var out bytes.Buffer
+	add := func(text string) {
+		for rest := []byte(text); ; {
+			var block *pem.Block
+			if block, rest = pem.Decode(rest); block == nil {
+				return
+			}
+			if c, err := x509.ParseCertificate(block.Bytes); err == nil && now.After(c.NotAfter) || known[string(block.Bytes)] {
+				continue
+			}
+			known[string(block.Bytes)] = true
+			out.Write(pem.EncodeToMemory(block))
+		}
+	}
+	add(bundle)
+	add(more)
+	if strings.TrimSpace(bundle) == strings.TrimSpace(out.String()) {
+		return bundle
+	}
+	return out.String()
+}
+
+// joinLists appends the elements that a list in JSON lacks.
 func joinLists(list, more string) string {
 	var have, add []string
-	if json.Unmarshal([]byte(list), &have) != nil || json.Unmarshal([]byte(more), &add) != nil || len(have) == 0 {
+	if json.Unmarshal([]byte(list), &have) != nil || json.Unmarshal([]byte(more), &add) != nil {
 		return list
 	}
 	complete := true
