@@ -90,7 +90,7 @@ func newAggregator(f *foundation, defs *definitions.Definitions, published []pub
 // trust returns the data of the config map from which extension servers learn whom to believe: users by
 // their certificates, and proxies, this server among them, that send the names of users.
 func trust(f *foundation) (map[string]string, error) {
-	data := map[string]string{"client-ca-file": string(f.identity.CurrentCABundleContent())}
+	data := map[string]string{"client-ca-file": string(f.authentication.ClientCAs())}
 	var bundle []byte
 	users, uids, groups, extras := []string{"X-Remote-User"}, []string{"X-Remote-Uid"}, []string{"X-Remote-Group"}, []string{"X-Remote-Extra-"}
 	names := []string{}

@@ -112,6 +112,9 @@ func New(c Config) (*Authentication, error) {
 	return a, nil
 }
 
+// ClientCAs returns the CAs, in PEM, whose certificates authenticate users.
+func (a *Authentication) ClientCAs() []byte { return a.config.ClientCA.CurrentCABundleContent() }
+
 // tokens returns the authenticators of tokens: first those that need no other server.
 func (a *Authentication) tokens() ([]authenticator.Token, error) {
 	c, f := &a.config, &a.config.Flags
