@@ -10,27 +10,31 @@ import (
 var reasons = []struct {
 	reason string
 	ids    *regexp.Regexp
+	// varies is set if the answers depend on what else happens at the time.
+	varies bool
 }{
 	{"Kubernetes 1.37 rejects a patch that is not JSON or YAML before it does anything else, with other words.",
-		regexp.MustCompile(` (patch (json|merge|strategic-merge)-patch (broken|no body)|apply (broken YAML|an array|a string))$`)},
+		regexp.MustCompile(` (patch (json|merge|strategic-merge)-patch (broken|no body)|apply (broken YAML|an array|a string))$`), false},
 	{"Kubernetes 1.37 has other messages about owner references, with their index.",
-		regexp.MustCompile(` (create with a bad owner|patch strategic-merge-patch owner without a key)$`)},
+		regexp.MustCompile(` (create with a bad owner|patch strategic-merge-patch owner without a key)$`), false},
 	{"A malformed resourceVersion is an error of the client: 400. Parts of kube-apiserver, such as the watch cache, answer 500.",
-		regexp.MustCompile(`[ &?]resourceVersion=(x|-1)$| watch path( without a name)?$| put a bad resourceVersion$`)},
+		regexp.MustCompile(`[ &?]resourceVersion=(x|-1)$| watch path( without a name)?$| put a bad resourceVersion$`), false},
 	{"The server can delete objects that it cannot decode. kube-apiserver ignores the option unless AllowUnsafeMalformedObjectDeletion is enabled.",
-		regexp.MustCompile(` delete with unsafe options$`)},
+		regexp.MustCompile(` delete with unsafe options$`), false},
 	{"No kubelet runs, and nothing can be reached through a proxy.",
-		regexp.MustCompile(`^v1/(pods|nodes|services) \w+ (proxy|log)$`)},
+		regexp.MustCompile(`^v1/(pods|nodes|services) \w+ (proxy|log)$`), false},
 	{"A path that does not exist in a version with custom resources has a Status. kube-apiserver answers with a text.",
-		regexp.MustCompile(`^[A-Z]+ /apis/example\.com/v1/`)},
+		regexp.MustCompile(`^[A-Z]+ /apis/example\.com/v1/`), false},
 	{"Discovery and OpenAPI have the methods GET and HEAD, and the answer names them. kube-apiserver answers any method in some paths, and not HEAD in others.",
-		regexp.MustCompile(`^(POST|PUT|PATCH|DELETE|OPTIONS|HEAD) /(api|apis|openapi)\b`)},
+		regexp.MustCompile(`^(POST|PUT|PATCH|DELETE|OPTIONS|HEAD) /(api|apis|openapi)\b`), false},
 	{"The answer has the address or the version of the server, or what the server adds to discovery.",
-		regexp.MustCompile(`^GET /(api|apis|version)(/v1|/example.com/v1)?/? `)},
-	{"The answer is about the user, who has a certificate here and a token there.", regexp.MustCompile(`^review Self`)},
-	{"Kubernetes 1.37 adds a status to CSINode.", regexp.MustCompile(`^storage\.k8s\.io/v1/csinodes `)},
+		regexp.MustCompile(`^GET /(api|apis|version)(/v1|/example.com/v1)?/? `), false},
+	{"The answer is about the user, who has a certificate here and a token there.", regexp.MustCompile(`^review Self`), false},
+	{"Kubernetes 1.37 adds a status to CSINode.", regexp.MustCompile(`^storage\.k8s\.io/v1/csinodes `), false},
 	{"kube-apiserver's own controllers write the status, and are its field managers.",
-		regexp.MustCompile(`^(flowcontrol\.apiserver\.k8s\.io/v1/(flowschemas|prioritylevelconfigurations)|apiregistration\.k8s\.io/v1/apiservices) (get|list|patch|apply|put|delete)`)},
+		regexp.MustCompile(`^(flowcontrol\.apiserver\.k8s\.io/v1/(flowschemas|prioritylevelconfigurations)|apiregistration\.k8s\.io/v1/apiservices) (get|list|patch|apply|put|delete)`), true},
+	{"The status of a CRD that is being deleted depends on when the controllers of the server run.",
+		regexp.MustCompile(`^apiextensions\.k8s\.io/v1/customresourcedefinitions delete `), true},
 }
 
 // unexplained is the reason of other differences.
@@ -44,6 +48,16 @@ func reasonOf(id string) string {
 		}
 	}
 	return unexplained
+}
+
+// varies reports whether the answer to a request is not always the same.
+func varies(id string) bool {
+	for _, r := range reasons {
+		if r.ids.MatchString(id) {
+			return r.varies
+		}
+	}
+	return false
 }
 
 // listing returns the text of the list of differences: their lines, below the reasons.
