@@ -152,7 +152,7 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 	}
 	addControllers(f, objects.New(objects.Config{
 		Store: f.db.store, Kinds: kubernetes, Custom: resources,
-		Definition: defs.Resource().Definition, Catalog: defs.Catalog, Admission: chain,
+		Definition: defs.Resource().Definition, Catalog: defs.Catalog, Remote: others.Serves, Admission: chain,
 	}), quotas, defs, others)
 	if f.fairness != nil {
 		f.fairness.Use(kubernetes)

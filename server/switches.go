@@ -74,6 +74,7 @@ func addControllers(f *foundation, all *objects.Objects, stored *quota.Stored, d
 	if f.options.runs(controllerGarbage) {
 		collector := gc.New(all, defs.Ready())
 		defs.Subscribe(collector.Changed)
+		others.Subscribe(collector.Retry)
 		f.controllers.add(controller{name: controllerGarbage, run: collector.Run})
 	}
 	if f.options.runs(controllerPods) {

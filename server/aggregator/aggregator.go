@@ -84,6 +84,9 @@ type Aggregator struct {
 	// crds are the CRDs whose API services have to be looked at.
 	crds *pending
 
+	// listeners are called after each change of the table.
+	listeners []func()
+
 	discovery *discoverer
 	remote    atomic.Pointer[publish.Remote]
 }
@@ -110,6 +113,18 @@ func (a *Aggregator) Loaded() <-chan struct{} { return a.loaded }
 // Remote returns what other servers serve, or nil. The value never changes: another pointer means
 // that something has changed.
 func (a *Aggregator) Remote() *publish.Remote { return a.remote.Load() }
+
+// Subscribe makes f be called after each change of the API services. It must be called before Run.
+func (a *Aggregator) Subscribe(f func()) { a.listeners = append(a.listeners, f) }
+
+// Serves reports whether another server serves a group and version, or may do so because its API service
+// has just changed.
+func (a *Aggregator) Serves(gv runtimeschema.GroupVersion) bool {
+	name := serviceName(gv)
+	e := a.config.Store.Get(a.prefix() + name)
+	t := a.table.Load()
+	return t.backends[gv] != nil || e != nil && t.names[name] != e.Revision
+}
 
 // Enqueue is called when the certificate of the proxy has changed.
 func (a *Aggregator) Enqueue() {
@@ -233,6 +248,9 @@ func (a *Aggregator) replace(s *store.Snapshot) {
 	t := a.newTable(s, old)
 	a.table.Store(t)
 	close(old.changed)
+	for _, f := range a.listeners {
+		f()
+	}
 	if len(t.backends) > 0 {
 		a.startProxy()
 		if !a.config.Passive {

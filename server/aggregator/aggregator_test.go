@@ -456,6 +456,8 @@ func TestUntrusted(t *testing.T) {
 	}
 }
 
+const configMaps = "/api/v1/namespaces/default/configmaps"
+
 // TestTakesOver has an API service for the version of a CRD: only a client can give it to another server,
 // and it stays so after a restart.
 func TestTakesOver(t *testing.T) {
@@ -480,6 +482,15 @@ func TestTakesOver(t *testing.T) {
 	if code, _ := servertest.Get(t, s, c, "/apis/both.example.com/v1/things"); code != http.StatusServiceUnavailable {
 		t.Error("the CRD still serves it:", code)
 	}
+	// Whether an owner on the other server exists is not known, so its dependents are kept.
+	for _, one := range [][2]string{{"remote", `"apiVersion":"both.example.com/v1","kind":"Thing"`}, {"local", `"apiVersion":"v1","kind":"ConfigMap"`}} {
+		name, owner := one[0], one[1]
+		if code, text := servertest.Exchange(t, c, http.MethodPost, s.URL()+configMaps,
+			`{"metadata":{"name":"`+name+`","ownerReferences":[{`+owner+`,"name":"owner","uid":"`+name+`"}]}}`); code != http.StatusCreated {
+			t.Fatal(code, text)
+		}
+	}
+	gone(t, s, c, configMaps+"/local")
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -490,7 +501,10 @@ func TestTakesOver(t *testing.T) {
 	if code, text := servertest.Get(t, s, c, "/apis/both.example.com/v1/things"); code != http.StatusOK || !strings.Contains(text, `"kind":"Widget"`) {
 		t.Error(code, text)
 	}
-	// The CRD gets its version back.
+	if code, text := servertest.Get(t, s, c, configMaps+"/remote"); code != http.StatusOK {
+		t.Error("the dependent of an owner on the other server:", code, text)
+	}
+	// The CRD gets its version back, and the owner is known not to exist.
 	if code, text := servertest.Exchange(t, c, http.MethodDelete, s.URL()+apiServices+"/v1.both.example.com", ""); code != http.StatusOK {
 		t.Fatal(code, text)
 	}
@@ -498,6 +512,7 @@ func TestTakesOver(t *testing.T) {
 	if code, text := servertest.Get(t, s, c, "/apis/both.example.com/v1/things"); code != http.StatusOK || !strings.Contains(text, `"kind":"ThingList"`) {
 		t.Error(code, text)
 	}
+	gone(t, s, c, configMaps+"/remote")
 }
 
 // TestNothingStored checks that a server stores no API services before a client asks for them.

@@ -11,8 +11,8 @@
 // CRDs are loaded. An owner counts as absent if the store, at the newest revision of etcd, has
 // no object with its key, or one with another UID. The store takes in the changes of etcd in
 // their order, and a UID is known only after its object was created: if the store has the
-// reference, it has had the owner. An owner of an unknown kind, or one that cannot be read, is
-// not absent. A deletion names the UID and the resourceVersion of the object, so it fails if its
+// reference, it has had the owner. An owner of an unknown kind, one of a version that another
+// server serves, or one that cannot be read, is not absent. A deletion names the UID and the resourceVersion of the object, so it fails if its
 // references have changed. Therefore several servers can collect at the same time, and a server
 // can crash at any time.
 package gc
@@ -90,7 +90,10 @@ func New(o *objects.Objects, ready <-chan struct{}) *Collector {
 func (c *Collector) Run(ctx context.Context) error { return c.follower.Run(ctx) }
 
 // Changed tells the collector that there is a new catalog. It returns immediately.
-func (c *Collector) Changed(*crd.Catalog, ...string) {
+func (c *Collector) Changed(*crd.Catalog, ...string) { c.Retry() }
+
+// Retry makes the collector look again at objects with unknown owners. It returns immediately.
+func (c *Collector) Retry() {
 	c.mu.Lock()
 	unknown := c.unknown
 	c.unknown = map[string]bool{}
@@ -256,7 +259,7 @@ func (c *Collector) begin(ctx context.Context, key string) (func(context.Context
 	return c.collect(ctx, key, r, m)
 }
 
-// skip leaves an object until the catalog changes.
+// skip leaves an object until Retry is called.
 func (c *Collector) skip(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -459,8 +462,10 @@ var errScope = errors.New("the owner of a cluster-scoped object is namespaced")
 
 // stateOf returns the state of an owner of an object.
 func (c *Collector) stateOf(r *objects.Resource, m *metav1.ObjectMeta, ref metav1.OwnerReference) (state, error) {
-	of := c.objects.Kind(runtimeschema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
-	if of == nil {
+	gvk := runtimeschema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	of := c.objects.Kind(gvk)
+	// The kind of an owner on another server can also be that of a CRD.
+	if of == nil || c.objects.Remote != nil && c.objects.Remote(gvk.GroupVersion()) {
 		return exists, objects.ErrUnknown
 	}
 	if of.Namespaced && !r.Namespaced {

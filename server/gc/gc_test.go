@@ -9,6 +9,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"espalier.dev/api"
@@ -58,10 +59,12 @@ func newCollection(t *testing.T) *collection {
 	}
 	t.Cleanup(st.Close)
 	<-st.Loaded()
-	catalog := crd.NewCatalog().With(definition(t, "example.com", "plot", api.NamespaceScoped))
+	catalog := crd.NewCatalog().With(definition(t, "example.com", "plot", api.NamespaceScoped)).
+		With(definition(t, "remote.example.com", "plot", api.NamespaceScoped))
 	c := New(objects.New(objects.Config{
 		Store: st, Definition: definition(t, "apiextensions.k8s.io", "customresourcedefinition", api.ClusterScoped),
 		Catalog: func() *crd.Catalog { return catalog },
+		Remote:  func(gv runtimeschema.GroupVersion) bool { return gv.Group == "remote.example.com" },
 	}), nil)
 	c.reset(st.Snapshot())
 	return &collection{t, c, client}
@@ -121,6 +124,7 @@ func TestStates(t *testing.T) {
 		{name: "orphans", apiVersion: "v1", kind: "ConfigMap", owner: "orphaning", uid: "4", want: exists},
 		{name: "unknown kind", apiVersion: "other.example.com/v1", kind: "Other", owner: "here", uid: "1", err: objects.ErrUnknown},
 		{name: "unknown version", apiVersion: "example.com/v2", kind: "plot", owner: "here", uid: "2", err: objects.ErrUnknown},
+		{name: "on another server", apiVersion: "remote.example.com/v1", kind: "plot", owner: "there", uid: "2", err: objects.ErrUnknown},
 		{name: "unreadable", apiVersion: "v1", kind: "ConfigMap", owner: "broken", uid: "1", err: broken},
 		{name: "namespaced owner", apiVersion: "v1", kind: "ConfigMap", owner: "there", uid: "1", cluster: true, err: errScope},
 	} {

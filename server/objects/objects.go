@@ -39,6 +39,9 @@ type Config struct {
 	Definition *crd.Definition
 	// Catalog returns the newest catalog.
 	Catalog func() *crd.Catalog
+	// Remote reports whether another server serves a group and version, so that its objects are not
+	// those that are stored here. nil means that none does.
+	Remote func(runtimeschema.GroupVersion) bool
 	// Admission admits deletions; nil means that all are.
 	Admission admission.Interface
 }
