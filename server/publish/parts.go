@@ -7,6 +7,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -60,12 +61,16 @@ func (p *Publisher) partOf(v *served.Description) (*part, error) {
 }
 
 // swaggerOf returns the part of all versions of a CRD in OpenAPI v2.
-func (p *Publisher) swaggerOf(d *crd.Definition) (*part, error) {
-	return p.v2parts.get("", d, p.packs(), func(w *partWriter) error {
+func (p *Publisher) swaggerOf(d *crd.Definition) (*part, error) { return p.swaggerWithout(d, nil) }
+
+// swaggerWithout returns the part of the versions of a CRD in OpenAPI v2, except those that other servers
+// serve.
+func (p *Publisher) swaggerWithout(d *crd.Definition, remote []string) (*part, error) {
+	return p.v2parts.get(without(remote), d, p.packs(), func(w *partWriter) error {
 		var described []*served.Description
 		all := &openapi.Members{Shared: map[string]*spec.Schema{}, Parameters: map[string]spec.Parameter{}}
 		for _, v := range d.Versions() {
-			if !v.Served() {
+			if !v.Served() || slices.Contains(remote, v.Name()) {
 				continue
 			}
 			one := p.describe(v)
@@ -91,6 +96,14 @@ func (p *Publisher) swaggerOf(d *crd.Definition) (*part, error) {
 		}
 		return p.addSwagger(w, described)
 	})
+}
+
+// without returns the version in the key of a part that lacks some versions of the CRD.
+func without(versions []string) string {
+	if len(versions) == 0 {
+		return ""
+	}
+	return "without " + strings.Join(versions, ",")
 }
 
 // addSwagger adds the documents of versions of a CRD.
@@ -254,7 +267,7 @@ const maxParts = 256 << 20
 // partKey is the key of a part. A part of another state of the CRD replaces it.
 type partKey struct {
 	crd     string
-	version string // empty if the part describes all versions
+	version string // empty if the part describes all versions, or that of the function without
 }
 
 // get returns the part of a CRD. write writes it if it is not known.

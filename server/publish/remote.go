@@ -62,6 +62,17 @@ func (s *snapshot) addRemote(remote *Remote) {
 	}
 }
 
+// remoteVersions returns the versions of each group that other servers serve.
+func (s *snapshot) remoteVersions() map[string][]string {
+	versions := map[string][]string{}
+	if s.remote != nil {
+		for _, v := range s.remote.Versions {
+			versions[v.Group] = append(versions[v.Group], v.Version)
+		}
+	}
+	return versions
+}
+
 // any returns the group of that name, with the versions of other servers so far, or an empty one.
 func (s *snapshot) any(name string) *group {
 	if g := s.replaced[name]; g != nil {

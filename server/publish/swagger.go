@@ -3,6 +3,7 @@ package publish
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/kube-openapi/pkg/handler"
@@ -17,19 +18,24 @@ func (s *snapshot) newV2() (*document, error) {
 	fmt.Fprintln(&ids, s.publisher.config.Version)
 	var definitions []*crd.Definition
 	seen := map[partKey]bool{}
+	remote := s.remoteVersions()
 	for _, g := range append([]*group{s.core}, s.groups...) {
 		for _, gv := range g.versions {
+			if slices.Contains(remote[g.name], gv.Version) {
+				continue // the CRD may still serve others
+			}
 			for _, v := range gv.served {
 				d := v.Definition()
-				if seen[partKey{crd: d.Name()}] {
+				key := partKey{crd: d.Name(), version: without(remote[g.name])}
+				if seen[key] {
 					continue // one part describes all versions
 				}
-				seen[partKey{crd: d.Name()}] = true
+				seen[key] = true
 				id, err := identify(d)
 				if err != nil {
 					return nil, err
 				}
-				fmt.Fprintln(&ids, id)
+				fmt.Fprintln(&ids, id, key.version)
 				definitions = append(definitions, d)
 			}
 		}
@@ -39,7 +45,9 @@ func (s *snapshot) newV2() (*document, error) {
 	defer p.v2mu.Unlock()
 	if p.whole == nil || p.whole.hash != h {
 		p.whole = p.newDocument("v2", h, func() (*joined, error) {
-			return joinV2(allParts(definitions, p.swaggerOf, (*crd.Definition).Name))
+			return joinV2(allParts(definitions, func(d *crd.Definition) (*part, error) {
+				return p.swaggerWithout(d, remote[d.Group()])
+			}, (*crd.Definition).Name))
 		}, handler.ToProtoBinary, p.v2parts.packer.pack)
 		p.v2parts.retain(seen)
 	}
