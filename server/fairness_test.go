@@ -303,6 +303,22 @@ func TestFairnessQueue(t *testing.T) {
 	wantBusy(t, send(t, joe, http.MethodGet, s.URL()+"/api/v1/namespaces", nil))
 }
 
+// TestFairnessRounding has more priority levels than seats: each of them works on a request at the same time.
+func TestFairnessRounding(t *testing.T) {
+	t.Parallel()
+	o := fair(t)
+	o.MaxRequestsInFlight, o.MaxMutatingRequestsInFlight = 1, 1
+	s := servertest.Start(t, o)
+	for _, user := range []string{"jane", "jill", "joe"} {
+		limit(t, s, user, level(user, 0))
+	}
+	defer hold(t, s, "jane")()
+	defer hold(t, s, "jill")()
+	if resp := send(t, of(t, s, "joe"), http.MethodGet, s.URL()+"/api/v1/namespaces", nil); resp.StatusCode != http.StatusOK {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+}
+
 // TestFairnessStop stops a server while requests wait in a queue.
 func TestFairnessStop(t *testing.T) {
 	t.Parallel()

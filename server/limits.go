@@ -74,6 +74,15 @@ func newSeats(flag string, limit int64) seats {
 	return seats{limit: limit, taken: semaphore.NewWeighted(limit), flag: flag}
 }
 
+// fairSlack is the number of seats that the limiter has beyond those of priority and fairness, which rounds
+// the share of each priority level up. Without it, requests that have waited for a seat could be rejected.
+const fairSlack = 64
+
+// newFairSeats returns the seats for the requests that share limit seats of priority and fairness.
+func newFairSeats(limit int64) seats {
+	return seats{limit: limit, taken: semaphore.NewWeighted(limit + fairSlack), flag: "max-requests-inflight and --max-mutating-requests-inflight"}
+}
+
 // take returns a function that returns the seats, or nil if there are not enough.
 func (s seats) take(n int64) (giveBack func()) {
 	if s.limit == 0 {
@@ -136,7 +145,7 @@ func limitRequests(c *genericapiserver.Config, o *Options, ready <-chan struct{}
 		}
 		if control, ok := c.FlowControl.(*fairness.Control); ok {
 			l.fairness = control
-			l.fair = newSeats("max-requests-inflight and --max-mutating-requests-inflight", int64(o.seats()))
+			l.fair = newFairSeats(int64(o.seats()))
 		}
 		return boundTransfers(whenReady(ready, c.Serializer, genericapiserver.DefaultBuildHandlerChain(l, c)), c)
 	}
