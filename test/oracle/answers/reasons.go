@@ -34,7 +34,7 @@ var reasons = []struct {
 	{"kube-apiserver's own controllers write the status, and are its field managers.",
 		regexp.MustCompile(`^(flowcontrol\.apiserver\.k8s\.io/v1/(flowschemas|prioritylevelconfigurations)|apiregistration\.k8s\.io/v1/apiservices) (get|list|patch|apply|put|delete)`), true},
 	{"The status of a CRD that is being deleted depends on when the controllers of the server run.",
-		regexp.MustCompile(`^apiextensions\.k8s\.io/v1/customresourcedefinitions delete `), true},
+		regexp.MustCompile(`^apiextensions\.k8s\.io/v1/customresourcedefinitions (delete|get deleted)`), true},
 }
 
 // unexplained is the reason of other differences.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -155,6 +156,10 @@ func normalizeValue(value any, field string) any {
 	case []any:
 		for i, v := range value {
 			value[i] = normalizeValue(v, field)
+		}
+		if field == "managedFields" {
+			// Servers sort them by time, in seconds, so their order depends on when a second begins.
+			slices.SortFunc(value, func(a, b any) int { return strings.Compare(text(a), text(b)) })
 		}
 	case string:
 		switch {
