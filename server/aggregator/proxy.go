@@ -97,8 +97,12 @@ func (a *Aggregator) forward(b *backend, who user.Info, w http.ResponseWriter, r
 // errSlow is the reason of requests that end because another server does not answer.
 var errSlow = errors.New("the server did not begin to answer in time")
 
-// limit returns a context that ends if another server does not begin to answer in time. begun is called
-// when it does, and end when the request is done. Requests that are not long-running have a deadline anyway.
+// errStopping is the reason of watches that end because this server stops.
+var errStopping = errors.New("the server is shutting down")
+
+// limit returns a context that ends if another server does not begin to answer in time, and when this
+// server stops, as the context of a local watch does. begun is called when the other server begins to answer,
+// and end when the request is done. Requests that are not long-running have a deadline anyway.
 func (a *Aggregator) limit(parent context.Context) (ctx context.Context, begun, end func()) {
 	if _, ok := parent.Deadline(); ok {
 		return parent, func() {}, func() {}
@@ -107,6 +111,15 @@ func (a *Aggregator) limit(parent context.Context) (ctx context.Context, begun, 
 	timer := time.AfterFunc(a.config.Timeout, func() {
 		cancel(fmt.Errorf("%w: %v", errSlow, a.config.Timeout))
 	})
+	if signals := apirequest.ServerShutdownSignalFrom(parent); signals != nil {
+		go func() { // it ends with the request
+			select {
+			case <-signals.ShuttingDown():
+				cancel(errStopping)
+			case <-ctx.Done():
+			}
+		}()
+	}
 	return ctx, func() { timer.Stop() }, func() { timer.Stop(); cancel(nil) }
 }
 
