@@ -155,7 +155,7 @@ func (a *Aggregator) Wrap(next http.Handler) http.Handler {
 			a.proxy(b, w, req)
 			return
 		}
-		if b := t.route(strings.TrimPrefix(path, "/openapi/v3")); b != nil {
+		if b := t.route(strings.TrimPrefix(path, documents3)); b != nil {
 			a.proxyDocument(b, w, req)
 			return
 		}

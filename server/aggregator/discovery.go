@@ -34,8 +34,8 @@ const (
 	fetchTime = 5 * time.Second
 	// fetches is the number of servers that are asked at a time.
 	fetches = 4
-	// maxDiscovery limits the size of a discovery document, and maxResources the number of resources of a
-	// version: they are part of a document that all clients read.
+	// maxDiscovery limits the size of a discovery document, and maxResources the number of resources and
+	// subresources of a version: they are part of a document that all clients read.
 	maxDiscovery = 4 << 20
 	maxResources = 5000
 	// checkUser is who asks other servers for their discovery documents.
@@ -135,7 +135,7 @@ func (d *discoverer) run(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		due, next := d.next(time.Now())
-		for gv, b := range due {
+		for gv, one := range due {
 			select {
 			case slots <- struct{}{}:
 			case <-ctx.Done():
@@ -143,7 +143,7 @@ func (d *discoverer) run(ctx context.Context) {
 			}
 			group.Go(func() {
 				defer func() { <-slots }()
-				d.fetch(ctx, gv, b)
+				d.fetch(ctx, gv, one)
 			})
 		}
 		timer.Reset(next)
@@ -156,17 +156,23 @@ func (d *discoverer) run(ctx context.Context) {
 	}
 }
 
+// asked is a server that has to be asked, and the documents that its answer replaces.
+type asked struct {
+	known *documents
+	of    *backend
+}
+
 // next returns the servers that have to be asked now, and the time until the next one has to be.
-func (d *discoverer) next(now time.Time) (due map[runtimeschema.GroupVersion]*backend, wait time.Duration) {
+func (d *discoverer) next(now time.Time) (due map[runtimeschema.GroupVersion]asked, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	due, wait = map[runtimeschema.GroupVersion]*backend{}, refreshInterval
+	due, wait = map[runtimeschema.GroupVersion]asked{}, refreshInterval
 	for gv, known := range d.known {
 		switch {
 		case known.fetching || !known.of.available || known.of.err != nil:
 		case !known.due.After(now):
 			known.fetching = true
-			due[gv] = known.of
+			due[gv] = asked{known: known, of: known.of}
 		default:
 			wait = min(wait, known.due.Sub(now))
 		}
@@ -175,9 +181,10 @@ func (d *discoverer) next(now time.Time) (due map[runtimeschema.GroupVersion]*ba
 }
 
 // fetch asks a server for its documents of a version.
-func (d *discoverer) fetch(ctx context.Context, gv runtimeschema.GroupVersion, b *backend) {
+func (d *discoverer) fetch(ctx context.Context, gv runtimeschema.GroupVersion, one asked) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
+	known, b := one.known, one.of
 	resources, err := d.a.fetchResources(ctx, gv, b)
 	openapi := ""
 	if err == nil {
@@ -185,9 +192,8 @@ func (d *discoverer) fetch(ctx context.Context, gv runtimeschema.GroupVersion, b
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	known := d.known[gv]
-	if known == nil {
-		return // the API service was deleted
+	if d.known[gv] != known {
+		return // the API service was deleted, or is that of another server
 	}
 	known.fetching = false
 	defer d.notify()
@@ -198,9 +204,6 @@ func (d *discoverer) fetch(ctx context.Context, gv runtimeschema.GroupVersion, b
 		known.due = time.Now().Add(known.pause)
 	} else {
 		known.pause, known.due = 0, time.Now().Add(refreshInterval)
-	}
-	if known.of.transport != b.transport {
-		return // it may be another server
 	}
 	known.current = err == nil
 	if err != nil {
@@ -275,8 +278,12 @@ func (a *Aggregator) fetchResources(ctx context.Context, gv runtimeschema.GroupV
 
 // complete checks the resources of another server. Some clients need the kinds that may be missing.
 func complete(resources []apidiscoveryv2.APIResourceDiscovery) ([]apidiscoveryv2.APIResourceDiscovery, error) {
-	if len(resources) > maxResources {
-		return nil, fmt.Errorf("it lists %d resources: the limit is %d", len(resources), maxResources)
+	n := len(resources)
+	for i := range resources {
+		n += len(resources[i].Subresources)
+	}
+	if n > maxResources {
+		return nil, fmt.Errorf("it lists %d resources and subresources: the limit is %d", n, maxResources)
 	}
 	for i := range resources {
 		r := &resources[i]
@@ -286,7 +293,12 @@ func complete(resources []apidiscoveryv2.APIResourceDiscovery) ([]apidiscoveryv2
 			s.ResponseKind = cmp.Or(s.ResponseKind, &metav1.GroupVersionKind{})
 		}
 	}
-	return resources, nil
+	// What is published may be longer than what the server has sent, for example escaped.
+	text, err := json.Marshal(resources)
+	if err == nil && len(text) > maxDiscovery {
+		err = fmt.Errorf("its resources: %w: the limit is %d bytes", errTooLarge, maxDiscovery)
+	}
+	return resources, err
 }
 
 // fetchOldResources returns the resources of a version in the list of that version.

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
@@ -16,26 +18,55 @@ import (
 	"k8s.io/client-go/transport"
 
 	"espalier.dev/server/namespaces"
+	"espalier.dev/server/publish"
 )
 
 const (
-	// emptyTime limits the time of a request that empties a namespace, and maxList the size of its answer.
-	emptyTime = 10 * time.Second
-	maxList   = 16 << 20
+	// emptyTotal limits the time for the objects of a namespace, emptyTime that of a request, and maxList the
+	// size of its answer.
+	emptyTotal = 20 * time.Second
+	emptyTime  = 10 * time.Second
+	maxList    = 16 << 20
 	// page is the number of objects that are listed.
 	page = 500
+	// emptied is the number of versions that are emptied at a time.
+	emptied = 8
 )
 
+// unreachableError is the error of a server that did not answer.
+type unreachableError struct{ error }
+
+// statusError is the error of a request with an unsuccessful answer.
+type statusError struct {
+	method, path, status string
+	code                 int
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("%s %s: %s", e.method, e.path, e.status) }
+
+// unsupported reports whether a server answered that it does not support a request, or does not have the
+// resource. As in kube-controller-manager, it need not support what its discovery document lists.
+func unsupported(err error) bool {
+	var e *statusError
+	return errors.As(err, &e) && (e.code == http.StatusNotFound || e.code == http.StatusMethodNotAllowed)
+}
+
 // Empty deletes the objects of other servers in a namespace, and returns what is left. A server that cannot
-// be asked may have objects, too.
+// be asked may have objects, too. The goroutines that it starts end before it returns.
 func (a *Aggregator) Empty(ctx context.Context, namespace string) namespaces.Left {
 	left := namespaces.Left{Remaining: map[string]int{}, Finalizers: map[string]int{}}
 	remote := a.Remote()
 	if remote == nil {
 		return left
 	}
+	ctx, cancel := context.WithTimeout(ctx, emptyTotal)
+	defer cancel()
 	t := a.table.Load()
-	for _, v := range remote.Versions {
+	var mu sync.Mutex // of left
+	var group sync.WaitGroup
+	slots := make(chan struct{}, emptied)
+	for i := range remote.Versions {
+		v := &remote.Versions[i]
 		b := t.backends[v.GroupVersion]
 		if b == nil {
 			continue // it was just removed
@@ -44,17 +75,47 @@ func (a *Aggregator) Empty(ctx context.Context, namespace string) namespaces.Lef
 			left.Undiscovered = append(left.Undiscovered, v.GroupVersion.String())
 			continue
 		}
-		for _, r := range v.Resources {
-			if r.Scope != apidiscoveryv2.ScopeNamespace || !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "delete") {
-				continue
+		group.Go(func() {
+			one := namespaces.Left{Remaining: map[string]int{}, Finalizers: map[string]int{}}
+			select {
+			case slots <- struct{}{}:
+				a.emptyVersion(ctx, b, v, namespace, &one)
+				<-slots
+			case <-ctx.Done():
+				one.Failures = append(one.Failures, fmt.Errorf("%s: %w", v.GroupVersion, ctx.Err()))
 			}
-			path := "/apis/" + v.Group + "/" + v.Version + "/namespaces/" + url.PathEscape(namespace) + "/" + url.PathEscape(r.Resource)
-			if err := a.emptyResource(ctx, b, path, r.Resource+"."+v.Group, slices.Contains(r.Verbs, "deletecollection"), &left); err != nil {
-				left.Failures = append(left.Failures, err)
+			mu.Lock()
+			defer mu.Unlock()
+			left.Failures = append(left.Failures, one.Failures...)
+			for name, n := range one.Remaining {
+				left.Remaining[name] += n
 			}
+			for name, n := range one.Finalizers {
+				left.Finalizers[name] += n
+			}
+		})
+	}
+	group.Wait()
+	slices.SortFunc(left.Failures, func(x, y error) int { return strings.Compare(x.Error(), y.Error()) })
+	return left
+}
+
+// emptyVersion deletes the objects of a version, and adds what is left. It stops when the server does not
+// answer: each of its resources would take as long.
+func (a *Aggregator) emptyVersion(ctx context.Context, b *backend, v *publish.RemoteVersion, namespace string, left *namespaces.Left) {
+	for _, r := range v.Resources {
+		if r.Scope != apidiscoveryv2.ScopeNamespace || !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "delete") {
+			continue
+		}
+		path := "/apis/" + v.Group + "/" + v.Version + "/namespaces/" + url.PathEscape(namespace) + "/" + url.PathEscape(r.Resource)
+		err := a.emptyResource(ctx, b, path, r.Resource+"."+v.Group, slices.Contains(r.Verbs, "deletecollection"), left)
+		if err != nil {
+			left.Failures = append(left.Failures, err)
+		}
+		if errors.As(err, new(unreachableError)) {
+			return
 		}
 	}
-	return left
 }
 
 // emptyResource deletes the objects at a path, and adds those that are left.
@@ -65,11 +126,9 @@ func (a *Aggregator) emptyResource(ctx context.Context, b *backend, path, name s
 	}
 	if collection {
 		_, err = a.send(ctx, b, http.MethodDelete, path, "propagationPolicy=Background")
-	} else {
-		for _, one := range list {
-			_, failed := a.send(ctx, b, http.MethodDelete, path+"/"+url.PathEscape(one.Name), "propagationPolicy=Background")
-			err = errors.Join(err, failed)
-		}
+	}
+	if !collection || unsupported(err) {
+		err = a.deleteEach(ctx, b, path, list)
 	}
 	if err != nil {
 		return err
@@ -86,9 +145,26 @@ func (a *Aggregator) emptyResource(ctx context.Context, b *backend, path, name s
 	return nil
 }
 
+// deleteEach deletes objects one by one. Those that the server does not delete are left.
+func (a *Aggregator) deleteEach(ctx context.Context, b *backend, path string, list []metav1.ObjectMeta) (err error) {
+	for _, one := range list {
+		_, failed := a.send(ctx, b, http.MethodDelete, path+"/"+url.PathEscape(one.Name), "propagationPolicy=Background")
+		if !unsupported(failed) {
+			err = errors.Join(err, failed)
+		}
+		if errors.As(failed, new(unreachableError)) {
+			break
+		}
+	}
+	return err
+}
+
 // list returns the metadata of some objects at a path.
 func (a *Aggregator) list(ctx context.Context, b *backend, path string) (all []metav1.ObjectMeta, err error) {
 	text, err := a.send(ctx, b, http.MethodGet, path, fmt.Sprintf("limit=%d", page))
+	if unsupported(err) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -104,14 +180,15 @@ func (a *Aggregator) list(ctx context.Context, b *backend, path string) (all []m
 	return all, nil
 }
 
-// send sends a request of the namespace controller.
+// send sends a request of the namespace controller. An error is a statusError or an unreachableError, or
+// about the size of the answer.
 func (a *Aggregator) send(ctx context.Context, b *backend, method, path, query string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, emptyTime)
 	defer cancel()
 	service := b.service.Spec.Service
 	address, err := a.config.Services.ResolveEndpoint(service.Namespace, service.Name, b.port())
 	if err != nil {
-		return nil, err
+		return nil, unreachableError{err}
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "https://"+address.Host+path+"?"+query, nil)
 	if err != nil {
@@ -122,19 +199,17 @@ func (a *Aggregator) send(ctx context.Context, b *backend, method, path, query s
 		[]string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"}, nil)
 	resp, err := b.transport.RoundTrip(req)
 	if err != nil {
-		return nil, err
+		return nil, unreachableError{fmt.Errorf("%s %s: %w", method, path, err)}
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxList+1))
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, unreachableError{fmt.Errorf("%s %s: %w", method, path, err)}
 	case len(text) > maxList:
 		return nil, fmt.Errorf("%s: %w: the limit is %d bytes", path, errTooLarge, maxList)
-	case resp.StatusCode == http.StatusNotFound && method == http.MethodDelete:
-		return nil, nil
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return nil, fmt.Errorf("%s %s: %s", method, path, resp.Status)
+		return nil, &statusError{method: method, path: path, status: resp.Status, code: resp.StatusCode}
 	}
 	return text, nil
 }
