@@ -379,36 +379,6 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// TestStopsWatches checks that a proxied watch does not delay the end of the server.
-func TestStopsWatches(t *testing.T) {
-	t.Parallel()
-	o := servertest.Options(t)
-	o.RequestTimeout = 30 * time.Second
-	s, err := servertest.TryStart(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := servertest.Client(t, s, nil)
-	b := newBackend(t, "watched", "watched.example.com")
-	b.register(s, c, "watched")
-	await(t, s, c, "v1.watched.example.com", "True", "Passed")
-	resp, err := c.Get(s.URL() + "/apis/watched.example.com/v1/widgets?watch=true")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if line, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil {
-		t.Fatal(line, err)
-	}
-	begun := time.Now()
-	if err := s.Stop(); err != nil {
-		t.Error(err)
-	}
-	if took := time.Since(begun); took > 15*time.Second {
-		t.Errorf("the server stopped after %v", took)
-	}
-}
-
 // TestLies has servers with wrong documents: they cannot change what this server says about itself.
 func TestLies(t *testing.T) {
 	t.Parallel()
