@@ -287,6 +287,13 @@ func checkDiscovery(t *testing.T, s *server.Server, c *http.Client) {
 	if _, text := servertest.Get(t, s, c, "/openapi/v3"); !strings.Contains(text, `"apis/widgets.example.com/v1":{"serverRelativeURL":"/openapi/v3/apis/widgets.example.com/v1?hash=ABC"}`) {
 		t.Error("the list of OpenAPI documents lacks the version")
 	}
+	servertest.Eventually(t, func() error {
+		code, text := servertest.Get(t, s, c, "/openapi/v2")
+		if code != http.StatusOK || !strings.Contains(text, `"/apis/widgets.example.com/v1/widgets":{`) || !strings.Contains(text, `"/apis/apps/v1/deployments":{`) {
+			return fmt.Errorf("OpenAPI v2: %d, %d bytes", code, len(text))
+		}
+		return nil
+	})
 	if code, text := servertest.Get(t, s, c, "/openapi/v3/apis/widgets.example.com/v1?hash=ABC"); code != http.StatusOK || !strings.Contains(text, `"title":"widgets"`) {
 		t.Error(code, text)
 	}

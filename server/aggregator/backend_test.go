@@ -145,6 +145,8 @@ func (b *backend) serve(w http.ResponseWriter, r *http.Request) {
 		reply("application/json", fmt.Sprintf(`{"paths":{"apis/%s/v1":{"serverRelativeURL":"/openapi/v3/apis/%[1]s/v1?hash=ABC"}}}`, b.group))
 	case r.URL.Path == "/openapi/v3"+version:
 		reply("application/json", `{"openapi":"3.0.0","info":{"title":"widgets"}}`)
+	case r.URL.Path == "/openapi/v2":
+		reply("application/json", fmt.Sprintf(`{"swagger":"2.0","info":{"title":"widgets","version":"v1"},"paths":{"/apis/%s/v1/widgets":{"get":{"responses":{"200":{"description":"OK"}}}}}}`, b.group))
 	case r.URL.Query().Get("watch") != "":
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"type":"ADDED","object":{"apiVersion":"%s/v1","kind":"Widget","metadata":{"name":"one"}}}`+"\n", b.group)

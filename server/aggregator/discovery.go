@@ -65,6 +65,13 @@ type documents struct {
 	resources []apidiscoveryv2.APIResourceDiscovery
 	current   bool
 	openapi   string // the hash of the OpenAPI v3 document
+	swagger   swagger
+}
+
+// swagger is what an OpenAPI v2 document says about a version, with the ETag of the document.
+type swagger struct {
+	etag string
+	part *publish.RemoteSwagger
 }
 
 func newDiscoverer(a *Aggregator) *discoverer {
@@ -118,7 +125,7 @@ func (d *discoverer) publish() {
 		next.Versions = append(next.Versions, publish.RemoteVersion{
 			GroupVersion: b.groupVersion(), GroupPriority: b.service.Spec.GroupPriorityMinimum,
 			VersionPriority: b.service.Spec.VersionPriority,
-			Resources:       known.resources, Stale: !known.current || !b.available, OpenAPI: known.openapi,
+			Resources:       known.resources, Stale: !known.current || !b.available, OpenAPI: known.openapi, Swagger: known.swagger.part,
 		})
 	}
 	if before := d.a.remote.Load(); before == nil || !reflect.DeepEqual(before, next) {
@@ -158,8 +165,9 @@ func (d *discoverer) run(ctx context.Context) {
 
 // asked is a server that has to be asked, and the documents that its answer replaces.
 type asked struct {
-	known *documents
-	of    *backend
+	known   *documents
+	of      *backend
+	swagger swagger // the one that is known
 }
 
 // next returns the servers that have to be asked now, and the time until the next one has to be.
@@ -172,7 +180,7 @@ func (d *discoverer) next(now time.Time) (due map[runtimeschema.GroupVersion]ask
 		case known.fetching || !known.of.available || known.of.err != nil:
 		case !known.due.After(now):
 			known.fetching = true
-			due[gv] = asked{known: known, of: known.of}
+			due[gv] = asked{known: known, of: known.of, swagger: known.swagger}
 		default:
 			wait = min(wait, known.due.Sub(now))
 		}
@@ -186,9 +194,10 @@ func (d *discoverer) fetch(ctx context.Context, gv runtimeschema.GroupVersion, o
 	defer cancel()
 	known, b := one.known, one.of
 	resources, err := d.a.fetchResources(ctx, gv, b)
-	openapi := ""
+	openapi, v2 := "", swagger{}
 	if err == nil {
 		openapi = d.a.fetchHash(ctx, gv, b)
+		v2 = d.a.fetchSwagger(ctx, gv, b, one.swagger)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -208,9 +217,9 @@ func (d *discoverer) fetch(ctx context.Context, gv runtimeschema.GroupVersion, o
 	known.current = err == nil
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Cannot read the discovery document of another server", "groupVersion", gv.String(), "reason", err.Error())
-		known.resources, known.openapi = nil, ""
+		known.resources, known.openapi, known.swagger = nil, "", swagger{}
 	} else {
-		known.resources, known.openapi = resources, openapi
+		known.resources, known.openapi, known.swagger = resources, openapi, v2
 	}
 	d.publish()
 }
@@ -220,31 +229,46 @@ var errTooLarge = errors.New("the document is too large")
 
 // get returns a document of another server, of a limited size, and its content type. A redirect is an error.
 func (a *Aggregator) get(ctx context.Context, b *backend, path, accept string, limit int64) (text []byte, contentType string, err error) {
+	text, header, err := a.getUnless(ctx, b, path, accept, "", limit)
+	return text, header.Get("Content-Type"), err
+}
+
+// errSame is returned for documents that have the ETag that is known.
+var errSame = errors.New("the document has not changed")
+
+// getUnless returns a document and the header of the response, unless the document has an ETag.
+func (a *Aggregator) getUnless(ctx context.Context, b *backend, path, accept, etag string, limit int64) (text []byte, header http.Header, err error) {
 	service := b.service.Spec.Service
 	address, err := a.config.Services.ResolveEndpoint(service.Namespace, service.Name, b.port())
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	u := url.URL{Scheme: "https", Host: address.Host, Path: path}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	req.Header.Set("Accept", accept)
+	if etag != "" {
+		req.Header.Set("If-None-Match", etag)
+	}
 	transport.SetAuthProxyHeaders(req, checkUser, "", []string{"system:masters"}, nil)
 	resp, err := b.transport.RoundTrip(req)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	defer resp.Body.Close()
+	if etag != "" && resp.StatusCode == http.StatusNotModified {
+		return nil, nil, errSame
+	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, "", fmt.Errorf("%s: %s", path, resp.Status)
+		return nil, nil, fmt.Errorf("%s: %s", path, resp.Status)
 	}
 	text, err = io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err == nil && int64(len(text)) > limit {
 		err = fmt.Errorf("%s: %w: the limit is %d bytes", path, errTooLarge, limit)
 	}
-	return text, resp.Header.Get("Content-Type"), err
+	return text, resp.Header, err
 }
 
 // acceptV2 asks for the aggregated list as JSON.
@@ -340,4 +364,29 @@ func (a *Aggregator) fetchHash(ctx context.Context, gv runtimeschema.GroupVersio
 		return ""
 	}
 	return u.Query().Get("hash")
+}
+
+// maxSwagger limits the size of an OpenAPI v2 document, which describes all versions of its server.
+const maxSwagger = 8 << 20
+
+// fetchSwagger returns what the OpenAPI v2 document of a server says about a version, or nothing if it has none
+// that can be used.
+func (a *Aggregator) fetchSwagger(ctx context.Context, gv runtimeschema.GroupVersion, b *backend, known swagger) swagger {
+	text, header, err := a.getUnless(ctx, b, "/openapi/v2", "application/json", known.etag, maxSwagger)
+	if errors.Is(err, errSame) {
+		return known
+	}
+	var next swagger
+	if err == nil {
+		next.etag = header.Get("Etag")
+		next.part, err = publish.NewRemoteSwagger(gv, text)
+	}
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Cannot use the OpenAPI v2 document of another server", "groupVersion", gv.String(), "reason", err.Error())
+		return swagger{}
+	}
+	if known.part != nil && next.part.Same(known.part) {
+		next.part = known.part
+	}
+	return next
 }

@@ -25,6 +25,8 @@ type RemoteVersion struct {
 	Stale bool
 	// OpenAPI is the hash of its OpenAPI v3 document. It is empty if there is none.
 	OpenAPI string
+	// Swagger is its part of the OpenAPI v2 document, or nil.
+	Swagger *RemoteSwagger
 }
 
 // addRemote adds the versions of other servers. They replace those of this one.

@@ -40,14 +40,27 @@ func (s *snapshot) newV2() (*document, error) {
 			}
 		}
 	}
+	var others []RemoteVersion
+	if s.remote != nil {
+		for _, v := range s.remote.Versions {
+			if v.Swagger != nil {
+				fmt.Fprintln(&ids, v.GroupVersion, v.Swagger.hash)
+				others = append(others, v)
+			}
+		}
+	}
 	p, h := s.publisher, hash([]byte(ids.String()))
 	p.v2mu.Lock()
 	defer p.v2mu.Unlock()
 	if p.whole == nil || p.whole.hash != h {
 		p.whole = p.newDocument("v2", h, func() (*joined, error) {
-			return joinV2(allParts(definitions, func(d *crd.Definition) (*part, error) {
+			parts, err := addRemoteSwagger(allParts(definitions, func(d *crd.Definition) (*part, error) {
 				return p.swaggerWithout(d, remote[d.Group()])
-			}, (*crd.Definition).Name))
+			}, (*crd.Definition).Name), others)
+			if err != nil {
+				return nil, err
+			}
+			return joinV2(parts)
 		}, handler.ToProtoBinary, p.v2parts.packer.pack)
 		p.v2parts.retain(seen)
 	}
