@@ -111,7 +111,7 @@ func startCluster(ctx context.Context, fail context.CancelCauseFunc, o *options,
 		"--anonymous-auth=true", "--authorization-mode=RBAC", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
 		"--client-ca-file=" + bundle.CA.CertFile, "--tls-cert-file=" + bundle.Serving.CertFile, "--tls-private-key-file=" + bundle.Serving.KeyFile,
 		"--service-account-issuer=" + issuer, "--service-account-key-file=" + key, "--service-account-signing-key-file=" + key,
-		"--service-cluster-ip-range=10.96.0.0/16",
+		"--service-cluster-ip-range=10.96.0.0/16", "--enable-priority-and-fairness",
 	}
 	if o.real {
 		client := fmt.Sprintf("http://127.0.0.1:%d", ports[1])

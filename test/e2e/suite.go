@@ -20,9 +20,11 @@ import (
 const (
 	// kubernetesVersion is the version of the programs, as in the go.mod files that build them.
 	kubernetesVersion = "v1.36.3"
-	// selection matches the names of all specs that the driver knows: those of conformance, and
-	// one for the names of health checks, which clients of kube-apiserver rely on.
-	selection = `\[Conformance\]|health handlers should contain necessary checks`
+	// selection matches the names of all specs that the driver knows: those of conformance, one for the names
+	// of health checks, which clients of kube-apiserver rely on, and those for priority and fairness and for the
+	// type checking of policies, of which conformance has only a part.
+	selection = `\[Conformance\]|health handlers should contain necessary checks|` +
+		`API priority and fairness should ensure that requests can be classified|ValidatingAdmissionPolicy .*should type check`
 	// componentsVariable is an environment variable with the path of the components, which are not built then.
 	componentsVariable = "ESPALIER_CLUSTER_COMPONENTS"
 	// attempts is how often a spec may be tried while the server is killed again and again: a
