@@ -59,6 +59,10 @@ bench-server-quick: ## the same with fewer and shorter turns, 100 CRDs, and no l
 bench-million: ## measure the server with OBJECTS objects of 1 KB, by default 1,000,000: heap, RSS, restart, LIST in pages; needs 8 GB of disk and 6 GB of memory
 	cd test/bench && go run ./server -alone -rows million-heap,million-rss,million-restart,million-pages -small-objects '$(or $(OBJECTS),1000000)'
 
+.PHONY: bench-scale
+bench-scale: ## measure SERVERS servers, by default 1, 2 and 4, on one etcd with three members: requests per second, CPU time and messages of each, and when other servers have a write
+	cd test/bench && go run ./server -scale '$(or $(SERVERS),1,2,4)' -json '$(abspath $(or $(BENCH_JSON),bench-scale.json))'
+
 .PHONY: bench-cluster
 bench-cluster: ## measure the simulated cluster: time to ready and memory with 3 nodes, and 10,000 pods on 1,000 nodes; with KWOKCTL (a binary) also kwokctl's binary runtime, with the kube-apiserver and etcd that are built, or in ENVTEST_REAL; COMPONENTS (a binary) skips a build
 	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go build -o "$$bin/espalier" ./cmd/espalier && go build -C cluster -o "$$bin/cluster" . && \

@@ -16,6 +16,8 @@ import (
 type bench struct {
 	settings settings
 	selected []string
+	// counts are the numbers of servers to measure instead of the selected rows.
+	counts   []int
 	alone    bool
 	profiles string
 
@@ -23,6 +25,7 @@ type bench struct {
 	programs programs
 	certs    *pki.Bundle
 	results  []result
+	scale    []scaled
 }
 
 // row is a line of the table.
@@ -107,6 +110,9 @@ func (b *bench) measure(ctx context.Context, binary string) (err error) {
 	fmt.Fprintln(os.Stderr, "building the servers and etcd")
 	if b.programs, err = buildPrograms(ctx, b.dir, binary); err != nil {
 		return err
+	}
+	if len(b.counts) > 0 {
+		return b.measureScale(ctx, b.counts)
 	}
 	var errs []error
 	for _, s := range stages() {

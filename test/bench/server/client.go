@@ -98,11 +98,16 @@ func (l load) perRequest() float64 {
 // spend runs an operation on all clients until the time is over or the number of calls is
 // reached; 0 means no limit. The cost is that of the whole server process.
 func (s *server) spend(ctx context.Context, clients int, d time.Duration, calls int, op operation) (load, error) {
+	return spend(ctx, s.process.cpu, clients, d, calls, op)
+}
+
+// spend is the same for any processes.
+func spend(ctx context.Context, cpu func() (time.Duration, error), clients int, d time.Duration, calls int, op operation) (load, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	before, err := s.process.cpu()
+	before, err := cpu()
 	if err != nil {
 		return load{}, err
 	}
@@ -127,7 +132,7 @@ func (s *server) spend(ctx context.Context, clients int, d time.Duration, calls 
 	if err := context.Cause(ctx); err != nil {
 		return load{}, err
 	}
-	after, err := s.process.cpu()
+	after, err := cpu()
 	return load{requests: int(next.Load()), cpu: after - before, elapsed: elapsed}, err
 }
 

@@ -16,6 +16,7 @@
 //	go run ./server -quick                 # fewer and shorter turns, in less than 3 minutes
 //	go run ./server -rows get,list         # some rows
 //	go run ./server -rows groups-restart,groups-rss,groups-discovery
+//	go run ./server -scale 1,2,4           # several servers on one etcd with three members
 //	go run ./server -list                  # the names of the rows
 //	go run ./server -rows create -alone -profile /tmp/profiles
 package main
@@ -28,6 +29,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -83,6 +85,7 @@ func run(ctx context.Context) error {
 	manyCRDs := flag.Int("many-crds", 0, "number of CRDs in the rows crds-*, instead of 10,000 (none with -quick)")
 	manyObjects := flag.Int("many-objects", 0, "number of objects in the rows objects-*, instead of 100,000 (none with -quick)")
 	million := flag.Int("small-objects", 0, "number of objects in the rows million-*; default none: a million needs 8 GB of disk and 6 GB of memory")
+	scale := flag.String("scale", "", "comma-separated numbers of servers on one etcd with three members, such as 1,2,4, to measure instead of rows")
 	turns := flag.Int("turns", 0, "number of turns, instead of 5 (3 with -quick)")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "Benchmark Espalier's API server side by side with k8s.io/apiextensions-apiserver.")
@@ -120,21 +123,44 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	counts, err := parseCounts(*scale)
+	if err != nil {
+		return err
+	}
 	if *profiles != "" {
 		if err := os.MkdirAll(*profiles, 0o755); err != nil {
 			return err
 		}
 	}
 	begin := time.Now()
-	b := &bench{settings: s, selected: selected, alone: *alone, profiles: *profiles}
+	b := &bench{settings: s, selected: selected, counts: counts, alone: *alone, profiles: *profiles}
 	err = b.measure(ctx, *binary)
 	fmt.Println()
-	printTable(os.Stdout, b.results)
-	fmt.Printf("\n%d rows in %v\n", len(b.results), time.Since(begin).Round(time.Second))
+	if len(counts) > 0 {
+		printScale(os.Stdout, b.scale)
+	} else {
+		printTable(os.Stdout, b.results)
+	}
+	fmt.Printf("\n%d rows in %v\n", len(b.results)+len(b.scale), time.Since(begin).Round(time.Second))
 	if *file != "" {
 		err = errors.Join(err, writeJSON(*file, b))
 	}
 	return err
+}
+
+// parseCounts reads the numbers of servers.
+func parseCounts(list string) (counts []int, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > concurrency {
+			return nil, fmt.Errorf("--scale has %q: the numbers are from 1 to %d", text, concurrency)
+		}
+		counts = append(counts, n)
+	}
+	return counts, nil
 }
 
 // onRequest reports whether a row is only measured if it is named. Those of the OpenAPI documents of 10,000 CRDs

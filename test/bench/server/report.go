@@ -127,7 +127,8 @@ func writeJSON(file string, b *bench) error {
 		Clients int       `json:"clients"`
 		Turns   int       `json:"turns"`
 		Rows    []result  `json:"rows"`
-	}{time.Now().UTC().Round(time.Second), runtime.Version(), runtime.NumCPU(), concurrency, b.settings.turns, b.results}, "", "  ")
+		Scale   []scaled  `json:"scale,omitempty"`
+	}{time.Now().UTC().Round(time.Second), runtime.Version(), runtime.NumCPU(), concurrency, b.settings.turns, b.results, b.scale}, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"espalier.dev/internal/testcase"
@@ -71,6 +72,31 @@ func TestMust(t *testing.T) {
 	r := result{Espalier: new(float64)}
 	if r.finish(must{ratio: 5}); r.Met != nil {
 		t.Error("a ratio without a reference is met or missed, want neither")
+	}
+}
+
+func TestCounts(t *testing.T) {
+	if got, err := parseCounts("1,2,4"); err != nil || !slices.Equal(got, []int{1, 2, 4}) {
+		t.Errorf("parseCounts = %v, %v", got, err)
+	}
+	for _, list := range []string{"0", "1,", "many", "-1", "1000"} {
+		if got, err := parseCounts(list); err == nil {
+			t.Errorf("parseCounts(%q) = %v, want an error", list, got)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	var u usage
+	err := u.add(strings.NewReader(`# TYPE grpc_server_msg_sent_total counter
+grpc_server_msg_sent_total{grpc_method="Txn",grpc_service="etcdserverpb.KV",grpc_type="unary"} 12
+grpc_server_msg_received_total{grpc_method="Txn",grpc_service="etcdserverpb.KV",grpc_type="unary"} 1.3e+01
+etcd_network_peer_sent_bytes_total{To="a b"} 4096
+etcd_network_peer_sent_bytes_total{To="c"} 1
+etcd_server_has_leader 1
+`))
+	if err != nil || u.messages != 25 || u.peers != 4097 {
+		t.Errorf("usage = %+v, %v; want 25 messages and 4097 bytes", u, err)
 	}
 }
 

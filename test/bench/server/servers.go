@@ -101,32 +101,38 @@ func (b *bench) startServer(ctx context.Context, name string) (_ *server, err er
 	if err != nil {
 		return nil, err
 	}
-	if s.store, err = clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: readyTimeout}); err != nil {
-		return nil, err
+	return s, b.startOn(ctx, s, endpoint)
+}
+
+// startOn starts a server on an etcd that runs, and returns when it is ready. If it fails, the caller
+// stops what has been started.
+func (b *bench) startOn(ctx context.Context, s *server, endpoints ...string) (err error) {
+	if s.store, err = clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: readyTimeout}); err != nil {
+		return err
 	}
 	if _, err := s.store.Get(ctx, "ready"); err != nil { // waits until etcd is up
-		return nil, fmt.Errorf("etcd: %w", err)
+		return fmt.Errorf("etcd: %w", err)
 	}
 	port, err := freePort()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.url = "https://127.0.0.1:" + strconv.Itoa(port)
 	common := []string{
 		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port),
-		"--etcd-servers=" + endpoint, "--etcd-prefix=" + prefix, "--profiling=true",
+		"--etcd-servers=" + strings.Join(endpoints, ","), "--etcd-prefix=" + prefix, "--profiling=true",
 		"--tls-cert-file=" + b.certs.Serving.CertFile, "--tls-private-key-file=" + b.certs.Serving.KeyFile,
 		"--client-ca-file=" + b.certs.CA.CertFile,
 	}
-	switch name {
+	switch s.name {
 	case espalierName:
 		s.binary = b.programs.espalier
-		s.args = append([]string{"serve", "--semantics=kubernetes", "--data-dir=" + filepath.Join(dir, "data"), "--disable-admission-plugins=NamespaceLifecycle"}, common...)
+		s.args = append([]string{"serve", "--semantics=kubernetes", "--data-dir=" + filepath.Join(s.dir, "data"), "--disable-admission-plugins=NamespaceLifecycle"}, common...)
 	case referenceName:
 		s.binary = b.programs.reference
-		config := filepath.Join(dir, "kubeconfig")
+		config := filepath.Join(s.dir, "kubeconfig")
 		if err := os.WriteFile(config, []byte(noCluster), 0o600); err != nil {
-			return nil, err
+			return err
 		}
 		// There is no kube-apiserver to ask: the flags are those of the reference's own
 		// integration tests.
@@ -137,16 +143,16 @@ func (b *bench) startServer(ctx context.Context, name string) (_ *server, err er
 		}, common...)
 	}
 	if s.admin, err = newClient(b.certs); err != nil {
-		return nil, err
+		return err
 	}
 	for range concurrency {
 		c, err := newClient(b.certs)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		s.clients = append(s.clients, c)
 	}
-	return s, s.launch(ctx)
+	return s.launch(ctx)
 }
 
 // noCluster is a kubeconfig for a cluster that does not exist.
