@@ -16,6 +16,7 @@ func main() {
 	if code, ok := runAs(os.Args); ok {
 		os.Exit(code)
 	}
+	logConnections()
 	ctx, stop := withSignals(context.Background())
 	var expected atomic.Int64
 	a := &app{

@@ -90,7 +90,7 @@ func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create a client for etcd at %s: %w", strings.Join(e.URLs, ", "), err)
 	}
-	err = checkCluster(ctx, client)
+	err = e.checkCluster(ctx, client)
 	if err == nil && e.Kine != nil {
 		err = e.Kine.Detect(ctx, client)
 	}
@@ -111,7 +111,7 @@ func (e Endpoints) intercept(ctx context.Context, method string, req, reply any,
 }
 
 // checkCluster asks every endpoint for its cluster ID and its version.
-func checkCluster(ctx context.Context, client *clientv3.Client) error {
+func (e Endpoints) checkCluster(ctx context.Context, client *clientv3.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
 	defer cancel()
 	type answer struct {
@@ -159,7 +159,7 @@ func checkCluster(ctx context.Context, client *clientv3.Client) error {
 		}
 	}
 	if first < 0 {
-		return fmt.Errorf("no etcd member can be reached: %w", errors.Join(errs...))
+		return fmt.Errorf("no etcd member can be reached: %w%s", errors.Join(errs...), e.advice(errs))
 	}
 	return nil
 }

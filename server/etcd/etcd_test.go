@@ -356,7 +356,36 @@ func TestConnectTLS(t *testing.T) {
 	t.Run("without a client certificate", func(t *testing.T) {
 		t.Parallel()
 		_, err := Connect(t.Context(), Endpoints{URLs: []string{endpoint}, CAFile: b.CA.CertFile})
-		wantError(t, err, "no etcd member can be reached", endpoint) // it closes the connection, possibly without a reason
+		wantError(t, err, "no etcd member can be reached", endpoint, // it closes the connection, possibly without a reason
+			"set --etcd-certfile and --etcd-keyfile")
+	})
+	t.Run("with an expired client certificate", func(t *testing.T) {
+		t.Parallel()
+		then := time.Now().AddDate(-3, 0, 0)
+		old, err := pki.Ensure(pki.Config{Dir: t.TempDir(), CACertFile: b.CA.CertFile, CAKeyFile: b.CA.KeyFile, Now: func() time.Time { return then }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := full
+		e.CertFile, e.KeyFile = old.Admin.CertFile, old.Admin.KeyFile
+		_, err = Connect(t.Context(), e)
+		wantError(t, err, "no etcd member can be reached", "the client certificate "+old.Admin.CertFile+" has expired on "+then.Add(365*24*time.Hour).UTC().Format("2006-01-02"))
+	})
+	t.Run("with a client certificate of another CA", func(t *testing.T) {
+		t.Parallel()
+		other, err := pki.Ensure(pki.Config{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := full
+		e.CertFile, e.KeyFile = other.Admin.CertFile, other.Admin.KeyFile
+		_, err = Connect(t.Context(), e)
+		wantError(t, err, "no etcd member can be reached", "check that etcd accepts the CA of "+other.Admin.CertFile)
+	})
+	t.Run("without https", func(t *testing.T) {
+		t.Parallel()
+		_, err := Connect(t.Context(), Endpoints{URLs: []string{"http" + strings.TrimPrefix(endpoint, "https")}})
+		wantError(t, err, "no etcd member can be reached", "its URLs begin with https://")
 	})
 	t.Run("with another CA", func(t *testing.T) {
 		t.Parallel()
