@@ -22,6 +22,7 @@ import (
 // either those in namespaces, or the others.
 func (h *Handler) reconcileAll(ctx context.Context, roles []defaults.Object, namespaced bool) error {
 	var missing, changed []kind.Object
+	owner := newOwner()
 	for _, obj := range roles {
 		if (obj.GetNamespace() != "") != namespaced {
 			continue
@@ -32,6 +33,9 @@ func (h *Handler) reconcileAll(ctx context.Context, roles []defaults.Object, nam
 		}
 		entry := h.objects.Get(e.prefix.Key(obj.GetNamespace(), obj.GetName()))
 		if entry == nil {
+			if err := owner.own(obj, e.store.New().(kind.Object), e.scope.Kind.GroupVersion().String()); err != nil {
+				return err
+			}
 			missing = append(missing, obj)
 			continue
 		}

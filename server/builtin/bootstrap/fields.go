@@ -49,12 +49,17 @@ func SetManager(manager string, obj, empty kind.Object, apiVersion string, ignor
 	if set == nil {
 		return nil
 	}
+	AddManager(obj, manager, metav1.ManagedFieldsOperationUpdate, apiVersion, string(set))
+	return nil
+}
+
+// AddManager makes a manager the owner of fields of an object, as if it had sent a request.
+func AddManager(obj kind.Object, manager string, operation metav1.ManagedFieldsOperationType, apiVersion, fields string) {
 	now := metav1.Now()
 	obj.SetManagedFields(append(obj.GetManagedFields(), metav1.ManagedFieldsEntry{
-		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: apiVersion, Time: &now,
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: set},
+		Manager: manager, Operation: operation, APIVersion: apiVersion, Time: &now,
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
 	}))
-	return nil
 }
 
 // remove deletes a field.
@@ -105,7 +110,7 @@ func members(tree, old map[string]any, path string) map[string]any {
 		if len(set) > 0 && !exists {
 			set["."] = map[string]any{}
 		}
-		if _, nested := value.(map[string]any); nested && exists && len(set) == 0 {
+		if _, nested := value.(map[string]any); nested && exists && len(set) == 0 && !atomic[at] {
 			continue // nothing below it is new
 		}
 		out["f:"+name] = set
