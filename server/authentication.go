@@ -62,6 +62,14 @@ func newAuthentication(o *Options, c *genericapiserver.Config, stored tokens.Obj
 	return a, nil
 }
 
+// followsKeys reports whether the keys of service accounts are read again when their files change. Those in the
+// data directory of a server for tests stay, and the clock of a bubble stops for notifications of files.
+func (o *Options) followsKeys() bool {
+	f := &o.Authentication
+	given := f.ServiceAccountSigningKeyFile != "" || len(f.ServiceAccountKeyFiles) > 0
+	return !o.Bubble && (given || !o.Ephemeral)
+}
+
 // labelTimeout is the time that a request may wait until a Secret is labelled.
 const labelTimeout = 10 * time.Second
 

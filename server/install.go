@@ -171,6 +171,9 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 	mount(server.Handler.NonGoRestfulMux, others.Wrap(publisher.Wrap(kubernetes.Wrap(resources))))
 
 	mountTokenMetadata(server.Handler.NonGoRestfulMux, f.authentication, f.url)
+	if f.options.followsKeys() {
+		f.controllers.add(controller{name: "service-account-keys", run: f.authentication.Issuer.Keys.Run})
+	}
 	if f.authentication.Reloads() {
 		f.controllers.add(controller{name: "authentication", synced: f.authentication.Ready(), run: f.authentication.Run})
 	}

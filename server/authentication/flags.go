@@ -98,9 +98,9 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.ServiceAccountIssuers, "service-account-issuer", f.ServiceAccountIssuers,
 		"`URL` of the issuer of service account tokens. If the flag is repeated, tokens of all issuers are accepted, and the first one issues new tokens (default "+DefaultIssuer+")")
 	fs.StringVar(&f.ServiceAccountSigningKeyFile, "service-account-signing-key-file", f.ServiceAccountSigningKeyFile,
-		"`file` with the private key, RSA or ECDSA, that signs service account tokens. Servers that share an etcd need the same key to accept each other's tokens. (default: the last of pki/service-accounts/*.key in the data directory, by name; the others verify. The first one is created. To rotate, add a key such as NEWER.key there and restart.)")
+		"`file` with the private key, RSA or ECDSA, that signs service account tokens. Servers that share an etcd need the same key to accept each other's tokens. (default: the last of pki/service-accounts/*.key in the data directory, by name; the others verify. The first one is created. To rotate, add a key such as NEWER.key there.) The file is read again when it changes.")
 	fs.StringArrayVar(&f.ServiceAccountKeyFiles, "service-account-key-file", f.ServiceAccountKeyFiles,
-		"`file` with further keys, public or private, that verify service account tokens; can be repeated")
+		"`file` with further keys, public or private, that verify service account tokens; can be repeated; they are read again when they change")
 	fs.DurationVar(&f.ServiceAccountMaxLifetime, "service-account-max-token-expiration", f.ServiceAccountMaxLifetime,
 		"maximum `lifetime` of service account tokens; requests for more get this; 0 means no limit")
 	fs.BoolVar(&f.ServiceAccountExtend, "service-account-extend-token-expiration", f.ServiceAccountExtend,

@@ -35,7 +35,7 @@ type Objects interface {
 const maxVerified = 4096
 
 // Authenticator authenticates the tokens of service accounts. The verification of a signature
-// costs more than everything else, so tokens with a valid signature are remembered. All other
+// costs more than everything else, so tokens with a valid signature are remembered while the keys are the same. All other
 // checks are made for each request: the time, the audience, and the objects that the token is
 // bound to.
 type Authenticator struct {
@@ -56,6 +56,8 @@ var _ authenticator.Token = (*Authenticator)(nil)
 
 // claims are the claims of a token with a valid signature of a known issuer.
 type claims struct {
+	// keys are those that verified the signature.
+	keys    *keySet
 	public  jwt.Claims
 	private privateClaims
 	legacy  legacyClaims
@@ -122,7 +124,7 @@ func (a *Authenticator) claims(token string) (*claims, error) {
 	a.mu.RLock()
 	c := a.verified[hash]
 	a.mu.RUnlock()
-	if c != nil {
+	if c != nil && c.keys == a.keys.current.Load() {
 		return c, nil
 	}
 	if !slices.Contains(a.issuers, unverifiedIssuer(token)) {
@@ -168,7 +170,8 @@ func (a *Authenticator) verify(token string) (*claims, error) {
 	if err != nil || len(parsed.Headers) != 1 {
 		return nil, nil
 	}
-	keys := a.keys.candidates(parsed.Headers[0].KeyID)
+	set := a.keys.current.Load()
+	keys := set.candidates(parsed.Headers[0].KeyID)
 	if len(keys) == 0 {
 		return nil, errors.New("invalid signature, no keys found")
 	}
@@ -179,7 +182,7 @@ func (a *Authenticator) verify(token string) (*claims, error) {
 				parsed.Headers[0].Algorithm, key.Algorithm))
 			continue
 		}
-		c := &claims{}
+		c := &claims{keys: set}
 		if err := parsed.Claims(key.Key, &c.public, &c.private, &c.legacy); err != nil {
 			errs = append(errs, err)
 			continue

@@ -86,7 +86,7 @@ func (i *Issuer) Issue(c Claims) (token, id string, err error) {
 	if c.WarnAfter != 0 {
 		private.Kubernetes.WarnAfter = jwt.NewNumericDate(c.IssuedAt.Add(c.WarnAfter))
 	}
-	token, err = jwt.Signed(i.Keys.signer).Claims(private).Claims(public).CompactSerialize()
+	token, err = jwt.Signed(i.Keys.current.Load().signer).Claims(private).Claims(public).CompactSerialize()
 	if err != nil {
 		return "", "", fmt.Errorf("failed to generate token: %w", err)
 	}

@@ -12,10 +12,13 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	jose "gopkg.in/go-jose/go-jose.v2"
@@ -38,19 +41,42 @@ type KeyFiles struct {
 	UnsafeNoFsync bool
 }
 
-// Keys sign and verify tokens. They are immutable.
+// Keys sign and verify tokens. [Keys.Run] reads them again when their files change. They are safe for concurrent use.
 type Keys struct {
-	signer jose.Signer
-	public []jose.JSONWebKey
-	byID   map[string][]jose.JSONWebKey
+	files   KeyFiles
+	current atomic.Pointer[keySet]
+	// mu is held while the files are read again, and failure is the error of the last time.
+	mu      sync.Mutex
+	failure string
 }
 
 // LoadKeys reads the keys.
 func LoadKeys(files KeyFiles) (*Keys, error) {
-	k := &Keys{byID: map[string][]jose.JSONWebKey{}}
+	const create = true
+	set, err := files.read(create)
+	if err != nil {
+		return nil, err
+	}
+	reloads() // a series that begins with the first failure shows no increase
+	k := &Keys{files: files}
+	k.current.Store(set)
+	return k, nil
+}
+
+// keySet is what the files of keys have at one time. It is immutable.
+type keySet struct {
+	signer jose.Signer
+	// public are the public keys, that of the signer first.
+	public []jose.JSONWebKey
+	byID   map[string][]jose.JSONWebKey
+}
+
+// read reads the keys. With create, it creates a key if the directory has no private one.
+func (files *KeyFiles) read(create bool) (*keySet, error) {
+	k := &keySet{byID: map[string][]jose.JSONWebKey{}}
 	sign, verify := files.Sign, files.Verify
 	if sign == "" {
-		names, err := keysOf(files.Dir, !files.UnsafeNoFsync)
+		names, err := files.list(create)
 		if err != nil {
 			return nil, fmt.Errorf("keys of service accounts: %w", err)
 		}
@@ -88,7 +114,7 @@ func LoadKeys(files KeyFiles) (*Keys, error) {
 }
 
 // add adds a public key of a file.
-func (k *Keys) add(key any, file string) error {
+func (k *keySet) add(key any, file string) error {
 	if private, ok := key.(crypto.Signer); ok {
 		key = private.Public()
 	}
@@ -112,7 +138,7 @@ func (k *Keys) add(key any, file string) error {
 }
 
 // candidates returns the keys that may have signed a token with a key ID, which may be empty.
-func (k *Keys) candidates(id string) []jose.JSONWebKey {
+func (k *keySet) candidates(id string) []jose.JSONWebKey {
 	if id == "" {
 		return k.public
 	}
@@ -142,14 +168,17 @@ func algorithmOf(key crypto.PublicKey) (jose.SignatureAlgorithm, error) {
 // The endings of files in the directory of keys.
 const privateEnding, publicEnding = ".key", ".pub"
 
-// keysOf returns the files in a directory of keys, the one that signs first. It creates the
+// list returns the files in the directory of keys, the one that signs first. With create, it creates the
 // directory and a key if necessary.
-func keysOf(dir string, sync bool) ([]string, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+func (files *KeyFiles) list(create bool) ([]string, error) {
+	dir := files.Dir
+	if create {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
 	}
 	// A copied directory may be open to other users.
-	if err := os.Chmod(dir, 0o700); err != nil {
+	if err := restrict(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("restrict the directory to its owner: %w", err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -162,7 +191,7 @@ func keysOf(dir string, sync bool) ([]string, error) {
 		switch {
 		case strings.HasPrefix(e.Name(), "."): // a file that is being written
 		case strings.HasSuffix(e.Name(), privateEnding):
-			if err := os.Chmod(file, 0o600); err != nil {
+			if err := restrict(file, 0o600); err != nil {
 				return nil, fmt.Errorf("restrict a key to its owner: %w", err)
 			}
 			private = append(private, file)
@@ -170,9 +199,12 @@ func keysOf(dir string, sync bool) ([]string, error) {
 			public = append(public, file)
 		}
 	}
+	if len(private) == 0 && !create {
+		return nil, fmt.Errorf("%s has no private key *%s", dir, privateEnding)
+	}
 	if len(private) == 0 {
 		file := filepath.Join(dir, time.Now().UTC().Format("20060102T150405Z")+privateEnding)
-		if err := createKey(file, sync); err != nil {
+		if err := createKey(file, !files.UnsafeNoFsync); err != nil {
 			return nil, err
 		}
 		private = append(private, file)
@@ -180,6 +212,16 @@ func keysOf(dir string, sync bool) ([]string, error) {
 	slices.Sort(private)
 	slices.Reverse(private)
 	return append(private, public...), nil
+}
+
+// restrict sets the permissions of a file or directory, unless they are as wanted: each change is an event for
+// those who watch the directory.
+func restrict(path string, mode fs.FileMode) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() == mode {
+		return err
+	}
+	return os.Chmod(path, mode)
 }
 
 func createKey(file string, sync bool) error {

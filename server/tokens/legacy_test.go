@@ -19,7 +19,7 @@ import (
 // legacyToken signs a token as kube-controller-manager does.
 func legacyToken(t testing.TB, keys *Keys, subject string, claims map[string]any) string {
 	t.Helper()
-	token, err := jwt.Signed(keys.signer).Claims(claims).Claims(jwt.Claims{Subject: subject, Issuer: LegacyIssuer}).CompactSerialize()
+	token, err := jwt.Signed(keys.current.Load().signer).Claims(claims).Claims(jwt.Claims{Subject: subject, Issuer: LegacyIssuer}).CompactSerialize()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync/atomic"
 
 	jose "gopkg.in/go-jose/go-jose.v2"
 )
@@ -19,8 +20,19 @@ const (
 // cacheSeconds is how long clients may keep the documents.
 const cacheSeconds = 3600
 
-// Metadata are the documents of the issuer of tokens, as OpenID Connect discovery defines them.
-type Metadata struct{ configuration, keys []byte }
+// Metadata are the documents of the issuer of tokens, as OpenID Connect discovery defines them. They follow
+// the keys.
+type Metadata struct {
+	keys            *Keys
+	issuer, keysURL string
+	current         atomic.Pointer[documents]
+}
+
+// documents are those of one set of keys.
+type documents struct {
+	set                 *keySet
+	configuration, keys []byte
+}
 
 // NewMetadata returns the documents of an issuer. keysURL is the address where clients find the
 // public keys. The issuer must be an https URL.
@@ -36,8 +48,19 @@ func NewMetadata(keys *Keys, issuer, keysURL string) (*Metadata, error) {
 			return nil, fmt.Errorf("the URL %q must have no query and no fragment", text)
 		}
 	}
+	m := &Metadata{keys: keys, issuer: issuer, keysURL: keysURL}
+	_, err := m.documents()
+	return m, err
+}
+
+// documents returns the documents of the current keys.
+func (m *Metadata) documents() (*documents, error) {
+	set := m.keys.current.Load()
+	if d := m.current.Load(); d != nil && d.set == set {
+		return d, nil
+	}
 	var algorithms []string
-	for _, key := range keys.public {
+	for _, key := range set.public {
 		algorithms = append(algorithms, key.Algorithm)
 	}
 	slices.Sort(algorithms)
@@ -47,34 +70,41 @@ func NewMetadata(keys *Keys, issuer, keysURL string) (*Metadata, error) {
 		ResponseTypes []string `json:"response_types_supported"`
 		SubjectTypes  []string `json:"subject_types_supported"`
 		Algorithms    []string `json:"id_token_signing_alg_values_supported"`
-	}{issuer, keysURL, []string{"id_token"}, []string{"public"}, slices.Compact(algorithms)})
+	}{m.issuer, m.keysURL, []string{"id_token"}, []string{"public"}, slices.Compact(algorithms)})
 	if err != nil {
 		return nil, err
 	}
-	set, err := json.Marshal(jose.JSONWebKeySet{Keys: keys.public})
+	keys, err := json.Marshal(jose.JSONWebKeySet{Keys: set.public})
 	if err != nil {
 		return nil, err
 	}
-	return &Metadata{configuration, set}, nil
+	d := &documents{set: set, configuration: configuration, keys: keys}
+	m.current.Store(d)
+	return d, nil
 }
 
 // ServeConfiguration serves the document that names the issuer and the address of its keys.
 func (m *Metadata) ServeConfiguration(w http.ResponseWriter, r *http.Request) {
-	serve(w, r, "application/json", m.configuration)
+	m.serve(w, r, "application/json", func(d *documents) []byte { return d.configuration })
 }
 
 // ServeKeys serves the public keys.
 func (m *Metadata) ServeKeys(w http.ResponseWriter, r *http.Request) {
-	serve(w, r, "application/jwk-set+json", m.keys)
+	m.serve(w, r, "application/jwk-set+json", func(d *documents) []byte { return d.keys })
 }
 
-func serve(w http.ResponseWriter, r *http.Request, contentType string, body []byte) {
+func (m *Metadata) serve(w http.ResponseWriter, r *http.Request, contentType string, body func(*documents) []byte) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", http.MethodGet)
 		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 		return
 	}
+	d, err := m.documents()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", cacheSeconds))
-	_, _ = w.Write(body) // the client may have gone
+	_, _ = w.Write(body(d)) // the client may have gone
 }

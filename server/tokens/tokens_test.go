@@ -85,7 +85,7 @@ func request(c Config, spec authenticationv1.TokenRequestSpec) (*authenticationv
 		return nil, nil, warnings, err
 	}
 	var got claims
-	return r, &got, warnings, parsed.Claims(c.Issuer.Keys.public[0].Key, &got.public, &got.private)
+	return r, &got, warnings, parsed.Claims(c.Issuer.Keys.current.Load().public[0].Key, &got.public, &got.private)
 }
 
 func TestRequests(t *testing.T) {
@@ -307,7 +307,7 @@ func TestKeys(t *testing.T) {
 	der, err := x509.MarshalPKIXPublicKey(rsaKey.Public())
 	public := write("rsa.pub", "PUBLIC KEY", der, err)
 	algorithms := func(k *Keys) (all []string) {
-		for _, key := range k.public {
+		for _, key := range k.current.Load().public {
 			all = append(all, key.Algorithm)
 		}
 		return all
@@ -329,7 +329,7 @@ func TestKeys(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || len(keys.public) != 2 {
+		if err != nil || len(keys.current.Load().public) != 2 {
 			t.Fatal(file, err)
 		}
 		roundTrip(t, keys)
