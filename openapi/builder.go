@@ -103,7 +103,7 @@ func sharedDefinitions(prefix string) map[string]common.OpenAPIDefinition {
 func (b *Builder) IsShared(v *crd.Version, name string) bool {
 	_, ok := b.v3[name] // v2 has the same types
 	gvk := v.GroupVersionKind()
-	return ok && name != definitionName(gvk) && name != definitionName(gvk.GroupVersion().WithKind(v.Definition().Names().ListKind))
+	return ok && name != DefinitionName(gvk) && name != DefinitionName(gvk.GroupVersion().WithKind(v.Definition().Names().ListKind))
 }
 
 func refTo(prefix string) common.ReferenceCallback {
@@ -155,14 +155,14 @@ func resourceOf(v *crd.Version) (*resource, error) {
 		namespaced: d.Namespaced(),
 		status:     sub != nil && sub.Status != nil,
 		scale:      sub != nil && sub.Scale != nil,
-		object:     definitionName(gvk),
-		list:       definitionName(gvk.GroupVersion().WithKind(names.ListKind)),
+		object:     DefinitionName(gvk),
+		list:       DefinitionName(gvk.GroupVersion().WithKind(names.ListKind)),
 	}, nil
 }
 
-// definitionName returns the name of the definition of a kind, such as
+// DefinitionName returns the name of the definition of a kind, such as
 // com.example.stable.v1.CronTab.
-func definitionName(gvk runtimeschema.GroupVersionKind) string {
+func DefinitionName(gvk runtimeschema.GroupVersionKind) string {
 	group := strings.Split(gvk.Group, ".")
 	slices.Reverse(group)
 	return strings.Join(group, ".") + "." + gvk.Version + "." + gvk.Kind

@@ -15,6 +15,7 @@ import (
 	"espalier.dev/server/namespaces"
 	"espalier.dev/server/objects"
 	"espalier.dev/server/podgc"
+	"espalier.dev/server/policystatus"
 	"espalier.dev/server/quota"
 	"espalier.dev/server/roles/aggregation"
 )
@@ -28,11 +29,12 @@ const (
 	controllerAggregation    = "clusterrole-aggregation"
 	controllerQuota          = "resourcequota"
 	controllerPods           = "pod-garbage-collector-controller"
+	controllerPolicyStatus   = "validatingadmissionpolicy-status-controller"
 )
 
 func controllerNames() []string {
 	return []string{controllerAggregation, controllerGarbage, controllerNamespace, controllerPods,
-		controllerQuota, controllerRootCA, controllerServiceAccount}
+		controllerQuota, controllerRootCA, controllerServiceAccount, controllerPolicyStatus}
 }
 
 // validateControllers returns an error if the names of controllers are invalid.
@@ -80,6 +82,11 @@ func addControllers(f *foundation, all *objects.Objects, stored *quota.Stored, d
 	if f.options.runs(controllerPods) {
 		f.controllers.add(controller{name: controllerPods, run: podgc.New(all, defs.Ready(),
 			cmp.Or(f.options.podQuarantine, podgc.Quarantine)).Run})
+	}
+	if f.options.runs(controllerPolicyStatus) {
+		statuses := policystatus.New(all, f.stored.Served(), defs.Ready())
+		defs.Subscribe(statuses.Changed)
+		f.controllers.add(controller{name: controllerPolicyStatus, run: statuses.Run})
 	}
 	if f.options.runs(controllerQuota) {
 		quotas := quota.NewController(all, stored, defs.Ready(), f.db.peers != nil)

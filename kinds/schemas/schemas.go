@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/common"
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
@@ -145,24 +146,27 @@ func (k *Kind) Definition() (*crd.Definition, error) {
 
 // schema returns the schema of a version.
 func (k *Kind) schema(version string) (*api.JSONSchemaProps, error) {
-	if k.Group == api.GroupName {
-		name, definitions, err := k.library.types.CustomResourceDefinition(version)
-		if err != nil {
-			return nil, err
-		}
-		return convert(name, definitions)
-	}
-	scheme, err := k.library.scheme()
-	if err != nil {
-		return nil, err
-	}
-	obj, err := scheme.New(runtimeschema.GroupVersionKind{Group: k.Group, Version: version, Kind: k.Names.Kind})
-	if err != nil {
-		return nil, err
-	}
-	name, definitions, err := k.library.types.Definitions(reflect.TypeOf(obj).Elem())
+	name, definitions, err := k.OpenAPI(version)
 	if err != nil {
 		return nil, err
 	}
 	return convert(name, definitions)
+}
+
+// OpenAPI returns the definitions of a version and of all types that it refers to, as OpenAPI v3 documents
+// have them, and the name of its own definition. References are their names after [openapi.SchemaPrefix].
+// Definitions must not be changed.
+func (k *Kind) OpenAPI(version string) (name string, definitions map[string]common.OpenAPIDefinition, err error) {
+	if k.Group == api.GroupName {
+		return k.library.types.CustomResourceDefinition(version)
+	}
+	scheme, err := k.library.scheme()
+	if err != nil {
+		return "", nil, err
+	}
+	obj, err := scheme.New(runtimeschema.GroupVersionKind{Group: k.Group, Version: version, Kind: k.Names.Kind})
+	if err != nil {
+		return "", nil, err
+	}
+	return k.library.types.Definitions(reflect.TypeOf(obj).Elem())
 }

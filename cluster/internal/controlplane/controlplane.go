@@ -202,13 +202,14 @@ const manyNodes = 100
 
 // controllers are the controllers that the server can run: their names in its flags, and in those of kube-controller-manager.
 var controllers = map[string]string{
-	"clusterrole-aggregation":          "clusterrole-aggregation-controller",
-	"garbagecollector":                 "garbage-collector-controller",
-	"namespace":                        "namespace-controller",
-	"pod-garbage-collector-controller": "pod-garbage-collector-controller",
-	"resourcequota":                    "resourcequota-controller",
-	"root-ca-certificate-publisher":    "root-ca-certificate-publisher-controller",
-	"serviceaccount":                   "serviceaccount-controller",
+	"clusterrole-aggregation":                     "clusterrole-aggregation-controller",
+	"garbagecollector":                            "garbage-collector-controller",
+	"namespace":                                   "namespace-controller",
+	"pod-garbage-collector-controller":            "pod-garbage-collector-controller",
+	"resourcequota":                               "resourcequota-controller",
+	"root-ca-certificate-publisher":               "root-ca-certificate-publisher-controller",
+	"serviceaccount":                              "serviceaccount-controller",
+	"validatingadmissionpolicy-status-controller": "validatingadmissionpolicy-status-controller",
 }
 
 // RunByServer returns the names of the controllers that a server runs with values of its flag --controllers. The first one that applies

@@ -92,7 +92,7 @@ func TestArguments(t *testing.T) {
 // TestRunByServer reads the values of the server's flag --controllers as the server does.
 func TestRunByServer(t *testing.T) {
 	t.Parallel()
-	const all = "clusterrole-aggregation garbagecollector namespace pod-garbage-collector-controller resourcequota root-ca-certificate-publisher serviceaccount"
+	const all = "clusterrole-aggregation garbagecollector namespace pod-garbage-collector-controller resourcequota root-ca-certificate-publisher serviceaccount validatingadmissionpolicy-status-controller"
 	for values, want := range map[string]string{
 		"":                                   "",
 		"*":                                  all,

@@ -1,8 +1,9 @@
 // Package typecheck checks the types of expressions in admission policies, with the schemas of the
 // kinds that the policies match.
 //
-// kube-apiserver checks them too, and writes what it finds into status.typeChecking of validating
-// policies. It takes the types of the published schemas, and judges whole expressions. So it rejects
+// Kubernetes checks them too, and writes what it finds into status.typeChecking of validating
+// policies; package server/policystatus does so with its type checker, whose texts have no structure that lint could
+// use. It takes the types of the published schemas, and judges whole expressions. So it rejects
 //
 //	object.kind == 'Pod' ? object.spec : object.spec.template.spec
 //

@@ -1,0 +1,154 @@
+package policystatus
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	v1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"espalier.dev/crd"
+	"espalier.dev/kinds"
+	"espalier.dev/kinds/schemas"
+	"espalier.dev/openapi"
+)
+
+// checker checks the types of policies. Nothing is built before the first policy.
+type checker struct {
+	types  validating.TypeChecker
+	served []*kinds.Resource
+}
+
+// newChecker returns a checker for the CRDs in a catalog, for Kubernetes' own resources that are served, and for CRDs
+// themselves, which definition describes.
+func newChecker(catalog func() *crd.Catalog, served []*kinds.Resource, definition *crd.Definition) *checker {
+	return &checker{served: served, types: validating.TypeChecker{
+		RestMapper: kindMapper{catalog: catalog, served: served, definition: definition},
+		SchemaResolver: &published{catalog: catalog, builder: sync.OnceValue(func() *openapi.Builder { return openapi.New(openapi.Options{}) }),
+			kinds: sync.OnceValue(schemas.All)},
+	}}
+}
+
+// owns reports whether a group is one of Kubernetes' own.
+func (c *checker) owns(group string) bool {
+	return slices.ContainsFunc(c.served, func(r *kinds.Resource) bool { return r.Group == group })
+}
+
+// check returns the warnings about a policy.
+func (c *checker) check(p *v1.ValidatingAdmissionPolicy) []v1.ExpressionWarning {
+	warnings := c.types.Check(p)
+	for i := range warnings {
+		warnings[i].Warning = unnumbered(p, warnings[i].Warning)
+	}
+	return warnings
+}
+
+// checkedKind matches the kind in the first line of what a warning says about it.
+var checkedKind = regexp.MustCompile(`(?m)^\S*, Kind=(\S+): `)
+
+// unnumbered removes the random numbers from the names of types, which are kinds with a number. Otherwise
+// each check of a policy had another result.
+func unnumbered(p *v1.ValidatingAdmissionPolicy, warning string) string {
+	var names []string
+	if k := p.Spec.ParamKind; k != nil {
+		names = append(names, regexp.QuoteMeta(k.Kind))
+	}
+	for _, m := range checkedKind.FindAllStringSubmatch(warning, -1) {
+		names = append(names, regexp.QuoteMeta(m[1]))
+	}
+	numbered := regexp.MustCompile(`\b(` + strings.Join(names, "|") + `)[0-9]+\b`)
+	lines := strings.Split(warning, "\n")
+	for i, line := range lines {
+		if !strings.HasPrefix(line, " | ") { // a line of the expression
+			lines[i] = numbered.ReplaceAllString(line, "$1")
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// kindMapper finds the kinds of resources. A call of any other method would panic.
+type kindMapper struct {
+	meta.RESTMapper
+	catalog    func() *crd.Catalog
+	served     []*kinds.Resource
+	definition *crd.Definition
+}
+
+// KindsFor returns the kinds of a resource, which may be plural or singular. As in Kubernetes, the core group stands for
+// all groups.
+func (m kindMapper) KindsFor(gvr runtimeschema.GroupVersionResource) ([]runtimeschema.GroupVersionKind, error) {
+	name := strings.ToLower(gvr.Resource)
+	var found []runtimeschema.GroupVersionKind
+	for _, r := range m.served {
+		if r.Version == gvr.Version && (gvr.Group == "" || r.Group == gvr.Group) && (name == r.Plural || name == r.Singular) {
+			found = append(found, r.GroupVersionKind())
+		}
+	}
+	called := func(d *crd.Definition) bool { return name == d.Names().Plural || name == d.Names().Singular }
+	if d := m.definition; called(d) && (gvr.Group == "" || gvr.Group == d.GroupResource().Group) {
+		if v := d.Version(gvr.Version); v != nil && v.Served() {
+			found = append(found, v.GroupVersionKind())
+		}
+	}
+	catalog := m.catalog()
+	candidates := catalog.Group(gvr.Group)
+	if gvr.Group == "" {
+		candidates = catalog.All()
+	}
+	for _, d := range candidates {
+		if v := catalog.Resource(d.GroupResource().WithVersion(gvr.Version)); v != nil && called(d) {
+			found = append(found, v.GroupVersionKind())
+		}
+	}
+	if len(found) == 0 {
+		return nil, &meta.NoResourceMatchError{PartialResource: gvr}
+	}
+	return found, nil
+}
+
+// published has the schemas of kinds as OpenAPI documents have them.
+type published struct {
+	catalog func() *crd.Catalog
+	builder func() *openapi.Builder
+	kinds   func() []*schemas.Kind
+}
+
+// ResolveSchema returns the schema of a kind, without references.
+func (p *published) ResolveSchema(gvk runtimeschema.GroupVersionKind) (*spec.Schema, error) {
+	if v := p.catalog().Kind(gvk); v != nil {
+		return p.custom(v)
+	}
+	for _, k := range p.kinds() {
+		if k.Group != gvk.Group || k.Names.Kind != gvk.Kind || !slices.ContainsFunc(k.Versions, func(v schemas.Version) bool { return v.Name == gvk.Version }) {
+			continue
+		}
+		name, definitions, err := k.OpenAPI(gvk.Version)
+		if err != nil {
+			return nil, fmt.Errorf("schema of %s: %w", gvk, err)
+		}
+		return resolver.PopulateRefs(func(ref string) (*spec.Schema, bool) {
+			d, ok := definitions[strings.TrimPrefix(ref, openapi.SchemaPrefix)]
+			return &d.Schema, ok
+		}, name)
+	}
+	return nil, fmt.Errorf("schema of %s: %w", gvk, resolver.ErrSchemaNotFound)
+}
+
+// custom returns the schema of a version of a CRD.
+func (p *published) custom(v *crd.Version) (*spec.Schema, error) {
+	doc, err := p.builder().V3(v)
+	if err != nil {
+		return nil, err
+	}
+	return resolver.PopulateRefs(func(ref string) (*spec.Schema, bool) {
+		s, ok := doc.Components.Schemas[strings.TrimPrefix(ref, openapi.SchemaPrefix)]
+		return s, ok
+	}, openapi.DefinitionName(v.GroupVersionKind()))
+}

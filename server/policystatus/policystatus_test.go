@@ -1,0 +1,232 @@
+package policystatus_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"espalier.dev/espaliertest"
+	"espalier.dev/server/policystatus"
+	"espalier.dev/server/servertest"
+)
+
+// policies are the validating policies of a server.
+type policies struct {
+	*testing.T
+	set kubernetes.Interface
+}
+
+func newPolicies(t *testing.T, s *espaliertest.Server) policies {
+	t.Helper()
+	set, err := kubernetes.NewForConfig(s.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policies{t, set}
+}
+
+// rule matches resources, which are given as group/version/resource.
+func rule(names ...string) (out v1.NamedRuleWithOperations) {
+	out.Operations = []v1.OperationType{v1.Create}
+	for _, name := range names {
+		parts := strings.SplitN(name, "/", 3) // a subresource has another slash
+		add := func(list *[]string, value string) {
+			if !slices.Contains(*list, value) {
+				*list = append(*list, value)
+			}
+		}
+		add(&out.APIGroups, parts[0])
+		add(&out.APIVersions, parts[1])
+		add(&out.Resources, parts[2])
+	}
+	return out
+}
+
+func policy(name string, rules []v1.NamedRuleWithOperations, expressions ...string) *v1.ValidatingAdmissionPolicy {
+	p := &v1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	p.Spec.MatchConstraints = &v1.MatchResources{ResourceRules: rules}
+	for _, e := range expressions {
+		p.Spec.Validations = append(p.Spec.Validations, v1.Validation{Expression: e})
+	}
+	return p
+}
+
+func (p policies) create(policy *v1.ValidatingAdmissionPolicy) {
+	p.Helper()
+	if _, err := p.set.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(p.Context(), policy, metav1.CreateOptions{}); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p policies) get(name string) *v1.ValidatingAdmissionPolicy {
+	p.Helper()
+	got, err := p.set.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(p.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return got
+}
+
+// await waits until the status of a policy has the warnings, each as field and text, and is current.
+func (p policies) await(name string, want ...string) *v1.ValidatingAdmissionPolicy {
+	p.Helper()
+	var policy *v1.ValidatingAdmissionPolicy
+	servertest.Eventually(p, func() error {
+		policy = p.get(name)
+		var got []string
+		if c := policy.Status.TypeChecking; c != nil {
+			for _, w := range c.ExpressionWarnings {
+				got = append(got, w.FieldRef+" "+w.Warning)
+			}
+		} else {
+			got = []string{"not checked"}
+		}
+		if policy.Status.ObservedGeneration != policy.Generation || !slices.Equal(got, want) {
+			return fmt.Errorf("%s: generation %d, observed %d\n%q\nwant\n%q", name, policy.Generation, policy.Status.ObservedGeneration, got, want)
+		}
+		return nil
+	})
+	return policy
+}
+
+// stays checks that nothing is written for a while.
+func (p policies) stays(old *v1.ValidatingAdmissionPolicy) {
+	p.Helper()
+	time.Sleep(300 * time.Millisecond)
+	if got := p.get(old.Name); got.ResourceVersion != old.ResourceVersion {
+		p.Errorf("%s is written again: %+v", old.Name, got.Status)
+	}
+}
+
+// undefined is what a warning says about a field that a kind does not have.
+func undefined(kind, expression string, column int, field string) string {
+	return fmt.Sprintf("%s: ERROR: <input>:1:%d: undefined field '%s'\n | %s\n | %s^\n", kind, column, field, expression, strings.Repeat(".", column-1))
+}
+
+const (
+	deployment = "apps/v1, Kind=Deployment"
+	garden     = "example.com/v1, Kind=Garden"
+	gardens    = "example.com/v1/gardens"
+)
+
+// gardenCRD returns a CRD with a version, whose spec has a field.
+func gardenCRD(field string) string {
+	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gardens.example.com"},
+		"spec":{"group":"example.com","scope":"Namespaced","names":{"kind":"Garden","plural":"gardens","singular":"garden"},
+		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object",
+		"properties":{"spec":{"type":"object","properties":{"` + field + `":{"type":"integer"}}}}}}}]}}`
+}
+
+func TestBuiltin(t *testing.T) {
+	t.Parallel()
+	p := newPolicies(t, espaliertest.Start(t))
+	const bad = "object.spec.replica > 1"
+	deployments := []v1.NamedRuleWithOperations{rule("apps/v1/deployments")}
+	p.create(policy("good", deployments, "object.spec.replicas > 1"))
+	p.create(policy("bad", deployments, "object.spec.replicas > 1", bad))
+	p.create(policy("types", []v1.NamedRuleWithOperations{rule("apps/v1/deployments", "apps/v1/daemonsets")}, "object.spec.replicas == 1 && object.spec == 'a'"))
+	withMessage := policy("message", deployments, "true")
+	withMessage.Spec.Validations[0].MessageExpression = "variables.x + string(object.kin)"
+	withMessage.Spec.Variables = []v1.Variable{{Name: "x", Expression: "object.spec.nothing"}}
+	p.create(withMessage)
+	withParams := policy("params", deployments, "params.dat['a'] == 'b' || params.data.size() == params.metadata")
+	withParams.Spec.ParamKind = &v1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
+	p.create(withParams)
+	p.create(policy("wild", []v1.NamedRuleWithOperations{rule("*/v1/deployments"), rule("apps/*/deployments"), rule("apps/v1/*"), rule("apps/v1/deployments/scale")}, bad))
+	p.create(policy("crds", []v1.NamedRuleWithOperations{rule("apiextensions.k8s.io/v1/customresourcedefinitions")}, "object.spec.group == '' && object.spec.kind == ''"))
+	p.create(policy("unknown", []v1.NamedRuleWithOperations{rule("other.org/v1/things")}, bad))
+
+	p.stays(p.await("good"))
+	written := p.await("bad", "spec.validations[1].expression "+undefined(deployment, bad, 12, "replica"))
+	p.stays(written)
+	p.await("types", "spec.validations[0].expression apps/v1, Kind=DaemonSet: ERROR: <input>:1:12: undefined field 'replicas'\n"+
+		" | object.spec.replicas == 1 && object.spec == 'a'\n | ...........^\n"+
+		"ERROR: <input>:1:42: found no matching overload for '_==_' applied to '(DaemonSet.spec, string)'\n"+
+		" | object.spec.replicas == 1 && object.spec == 'a'\n | .........................................^\n\n"+
+		"apps/v1, Kind=Deployment: ERROR: <input>:1:42: found no matching overload for '_==_' applied to '(Deployment.spec, string)'\n"+
+		" | object.spec.replicas == 1 && object.spec == 'a'\n | .........................................^\n")
+	p.await("message", "spec.validations[0].messageExpression "+undefined(deployment, withMessage.Spec.Validations[0].MessageExpression, 28, "kin"))
+	p.await("params", "spec.validations[0].expression apps/v1, Kind=Deployment: ERROR: <input>:1:7: undefined field 'dat'\n"+
+		" | params.dat['a'] == 'b' || params.data.size() == params.metadata\n | ......^\n"+
+		"ERROR: <input>:1:46: found no matching overload for '_==_' applied to '(int, ConfigMap.metadata)'\n"+
+		" | params.dat['a'] == 'b' || params.data.size() == params.metadata\n | .............................................^\n")
+	p.await("crds", "spec.validations[0].expression "+undefined("apiextensions.k8s.io/v1, Kind=CustomResourceDefinition", "object.spec.group == '' && object.spec.kind == ''", 39, "kind"))
+	p.await("wild")
+	p.await("unknown")
+
+	// A change of the spec is checked, and one of the metadata is not.
+	written.Labels = map[string]string{"a": "b"}
+	written.Spec.Validations = written.Spec.Validations[1:]
+	if _, err := p.set.AdmissionregistrationV1().ValidatingAdmissionPolicies().Update(t.Context(), written, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	written = p.await("bad", "spec.validations[0].expression "+undefined(deployment, bad, 12, "replica"))
+	if written.Generation != 2 {
+		t.Error("generation", written.Generation)
+	}
+	written.Spec.Validations[0].Expression = "true"
+	if _, err := p.set.AdmissionregistrationV1().ValidatingAdmissionPolicies().Update(t.Context(), written, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	written = p.await("bad")
+	var owned []string
+	for _, m := range written.ManagedFields {
+		if m.Subresource == "status" {
+			owned = append(owned, fmt.Sprint(m.Manager, " ", m.Operation, " ", m.FieldsV1))
+		}
+	}
+	if want := policystatus.Manager + ` Apply {"f:status":{"f:observedGeneration":{},"f:typeChecking":{}}}`; len(owned) != 1 || owned[0] != want {
+		t.Errorf("managed fields: %q, want %q", owned, want)
+	}
+}
+
+// TestCRDs changes the CRD that policies of two servers concern.
+func TestCRDs(t *testing.T) {
+	t.Parallel()
+	const expression = "object.spec.beds > 1"
+	c := servertest.NewCluster(t)
+	one, two := c.Start(), c.Start()
+	p, other := newPolicies(t, one.Server), newPolicies(t, two.Server)
+	p.create(policy("p", []v1.NamedRuleWithOperations{rule(gardens)}, expression))
+	withParams := policy("params", []v1.NamedRuleWithOperations{rule("apps/v1/deployments")}, "params.spec.beds > 1")
+	withParams.Spec.ParamKind = &v1.ParamKind{APIVersion: "example.com/v1", Kind: "Garden"}
+	p.create(withParams)
+	p.await("p")
+	other.await("params")
+
+	one.Want(http.StatusCreated, http.MethodPost, servertest.CRDs, gardenCRD("bed"))
+	warning := "spec.validations[0].expression " + undefined(garden, expression, 12, "beds")
+	written := p.await("p", warning)
+	other.await("p", warning)
+	p.await("params", "spec.validations[0].expression "+undefined(deployment, "params.spec.beds > 1", 12, "beds"))
+	p.stays(written)
+
+	// The next server finds it as it is, or corrects it.
+	one.StopSoon()
+	two.StopSoon()
+	three := c.Start()
+	p = newPolicies(t, three.Server)
+	p.stays(p.await("p", warning))
+	three.Want(http.StatusOK, http.MethodPatch, servertest.CRDs+"/gardens.example.com", gardenCRD("beds"))
+	p.await("p")
+	p.await("params")
+}
+
+// TestOff checks that the controller can be switched off.
+func TestOff(t *testing.T) {
+	t.Parallel()
+	s := espaliertest.Start(t, espaliertest.WithFlags("--controllers=*,-validatingadmissionpolicy-status-controller"))
+	p := newPolicies(t, s)
+	p.create(policy("p", []v1.NamedRuleWithOperations{rule("apps/v1/deployments")}, "true"))
+	time.Sleep(300 * time.Millisecond)
+	if got := p.get("p"); got.Status.ObservedGeneration != 0 || slices.Contains(s.Controllers(), "validatingadmissionpolicy-status-controller") {
+		t.Errorf("status: %+v, controllers %q", got.Status, s.Controllers())
+	}
+}
