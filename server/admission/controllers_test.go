@@ -137,6 +137,153 @@ func TestHangingWebhook(t *testing.T) {
 	e.eventually("the namespace goes", gone("/api/v1/namespaces/"+e.namespace))
 }
 
+// TestControllerUpdates checks that webhooks see the references and finalizers that the garbage
+// collector removes, as an update of its service account, and can change and keep the object. What is
+// denied is tried again, and the other dependents do not wait for it.
+func TestControllerUpdates(t *testing.T) {
+	for _, sem := range []schema.Semantics{schema.Kubernetes, schema.KEP} {
+		t.Run(sem.String(), func(t *testing.T) { testControllerUpdates(newEnv(t, sem)) })
+	}
+}
+
+func testControllerUpdates(e *env) {
+	const rules = `, failurePolicy: Fail, rules: [{apiGroups: ["", tests.example.com], apiVersions: ["*"], resources: [configmaps, widgets], operations: [UPDATE]}]`
+	var allowed atomic.Bool
+	h := newHook(e.T, func(_ http.ResponseWriter, _ *http.Request, review *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
+		r := review.Request
+		if r.UserInfo.Username != "system:serviceaccount:kube-system:generic-garbage-collector" || !slices.Contains(r.UserInfo.Groups, "system:authenticated") {
+			e.Errorf("the user of the update of %s is %+v", r.Name, r.UserInfo)
+		}
+		if r.Name != nameOf(r) || r.Namespace != e.namespace || !strings.Contains(string(r.Options.Raw), "UpdateOptions") {
+			e.Errorf("the request is for %s in %s, with %s", r.Name, r.Namespace, r.Options.Raw)
+		}
+		return &admissionv1.AdmissionResponse{Allowed: allowed.Load() || r.Name != "denied"}
+	})
+	e.configure("Validating", "updates", h, rules)
+	patch := `[{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}, {"op": "add", "path": "/spec", "value": {"size": 7, "unknown": 1}}]`
+	e.configure("Mutating", "patches", newHook(e.T, patching(patch)), strings.Replace(rules, "configmaps, widgets", "widgets", 1))
+	seen := func(name string) (requests []*admissionv1.AdmissionRequest) {
+		for _, r := range h.requests() {
+			if r.Name == name {
+				requests = append(requests, r)
+			}
+		}
+		return requests
+	}
+	maps := "/api/v1/namespaces/" + e.namespace + "/configmaps"
+	own := func(owner string, dependents ...string) {
+		uid := e.must("POST", maps, fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}}`, owner)).at("metadata.uid")
+		ref := fmt.Sprintf(`metadata: {ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: %s, uid: %s, blockOwnerDeletion: true}], `, owner, uid)
+		for _, name := range dependents {
+			path, obj := maps, fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}}`, name)
+			if name == "widget" {
+				path, obj = e.widgets("v1"), widget("v1", name, "{size: 1}")
+			}
+			e.must("POST", path, strings.Replace(obj, "metadata: {", ref, 1))
+		}
+	}
+	references := func(path string) int {
+		list, _ := e.must("GET", path, "").at("metadata.ownerReferences").([]any)
+		return len(list)
+	}
+
+	own("owner", "dependent", "denied", "widget")
+	e.must("DELETE", maps+"/owner", `{propagationPolicy: Orphan}`)
+	e.eventually("the others are orphaned", func() bool {
+		return references(maps+"/dependent")+references(e.widgets("v1")+"/widget") == 0
+	})
+	e.eventually("what is denied is tried again", func() bool { return len(seen("denied")) > 2 })
+	if references(maps+"/denied") != 1 || len(seen("owner")) != 0 {
+		e.Error("the owner does not wait for the dependent that is denied")
+	}
+	allowed.Store(true)
+	gone := func(path string) func() bool {
+		return func() bool { return e.do("GET", path, "").code == http.StatusNotFound }
+	}
+	e.eventually("the owner goes", gone(maps+"/owner"))
+	if references(maps+"/denied") != 0 || len(seen("owner")) == 0 {
+		e.Error("the dependent or the finalizer of the owner was changed without admission")
+	}
+	if got := e.must("GET", e.widgets("v1")+"/widget", ""); got.at("metadata.labels.seen") != "yes" || got.at("spec.size") != float64(7) || got.at("spec.unknown") != nil {
+		e.Errorf("the mutating webhook has made %v", got)
+	}
+	if r := seen("widget"); len(r) != 1 || !strings.Contains(string(r[0].OldObject.Raw), `"ownerReferences":`) || strings.Contains(string(r[0].Object.Raw), `"ownerReferences":`) {
+		e.Errorf("the webhook has not seen one update of the references: %v", r)
+	}
+
+	own("foreground")
+	e.must("DELETE", maps+"/foreground", `{propagationPolicy: Foreground}`)
+	e.eventually("the owner goes", gone(maps+"/foreground"))
+	if len(seen("foreground")) != 1 {
+		e.Error("the removal of the finalizer was not seen once")
+	}
+
+	var refs []string
+	for _, name := range []string{"first", "second"} {
+		uid := e.must("POST", maps, fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}}`, name)).at("metadata.uid")
+		refs = append(refs, fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, name: %s, uid: %s}`, name, uid))
+	}
+	e.must("POST", maps, fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: shared, ownerReferences: [%s]}}`, strings.Join(refs, ", ")))
+	e.must("DELETE", maps+"/first", "")
+	e.eventually("the reference to the owner that is gone is removed", func() bool { return references(maps+"/shared") == 1 })
+	if len(seen("shared")) != 1 {
+		e.Error("the removal of the reference was not seen once")
+	}
+}
+
+// TestHangingUpdate checks that a webhook that does not respond to an update of the garbage collector
+// holds up only the objects that it is called for.
+func TestHangingUpdate(t *testing.T) {
+	e := newEnv(t, schema.Kubernetes)
+	release := make(chan struct{})
+	let := sync.OnceFunc(func() { close(release) })
+	var expired atomic.Bool
+	h := newHook(t, func(_ http.ResponseWriter, r *http.Request, _ *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+			expired.Store(true)
+		}
+		return &admissionv1.AdmissionResponse{Allowed: true}
+	})
+	t.Cleanup(let)
+	e.configure("Mutating", "hangs", h, `, timeoutSeconds: 30, failurePolicy: Fail, rules: [{apiGroups: [""], apiVersions: ["*"], resources: [configmaps], operations: [UPDATE]}]`)
+	maps, secrets := "/api/v1/namespaces/"+e.namespace+"/configmaps", "/api/v1/namespaces/"+e.namespace+"/secrets"
+	orphan := func(owner, path, kind string, dependents int) {
+		uid := e.must("POST", secrets, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: %s}}`, owner)).at("metadata.uid")
+		for i := range dependents {
+			e.must("POST", path, fmt.Sprintf(`{apiVersion: v1, kind: %s, metadata: {name: %s-%d, ownerReferences: [{apiVersion: v1, kind: Secret, name: %s, uid: %s}]}}`,
+				kind, owner, i, owner, uid))
+		}
+		e.must("DELETE", secrets+"/"+owner, `{propagationPolicy: Orphan}`)
+	}
+	gone := func(path string) func() bool {
+		return func() bool { return e.do("GET", path, "").code == http.StatusNotFound }
+	}
+	for i := range 10 {
+		orphan(fmt.Sprintf("held-%d", i), maps, "ConfigMap", 3)
+	}
+	e.eventually("the webhook is called", func() bool { return len(h.requests()) >= 20 })
+	orphan("quick", secrets, "Secret", 3)
+	e.eventually("the other owner goes", gone(secrets+"/quick"))
+	if e.must("GET", secrets+"/quick-0", "").at("metadata.ownerReferences") != nil {
+		t.Error("the other dependent was not orphaned")
+	}
+	if expired.Load() {
+		t.Error("the other owner went after a call of the webhook had timed out")
+	}
+	e.must("GET", secrets+"/held-0", "")
+	let()
+	e.eventually("the owners go", func() bool {
+		for i := range 10 {
+			if !gone(fmt.Sprintf("%s/held-%d", secrets, i))() {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // TestMarkedByWebhook checks that a namespace goes although a webhook has marked an object in it
 // as deleted, which then nothing deletes.
 func TestMarkedByWebhook(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 
+	"espalier.dev/crd"
 	"espalier.dev/schema"
 	"espalier.dev/server/served"
 )
@@ -36,20 +37,37 @@ var _ admission.ObjectInterfaces = &mutation{}
 // mutate runs the mutating plugins, and reports whether one of them may have changed the object.
 func (w *write) mutate(ctx context.Context, plugins admission.MutationInterface, obj, old *unstructured.Unstructured) (bool, error) {
 	a := w.attributesOf(ctx, obj, old, itself)
-	err := w.runMutation(ctx, plugins, a, obj, old)
+	err := runMutation(ctx, w.kind, w.scope, plugins, a, obj, old)
 	w.observer.admitted(a)
 	return a.wasSeen(), err
 }
 
-// runMutation runs the mutating plugins with attributes.
-func (w *write) runMutation(ctx context.Context, plugins admission.MutationInterface, a *attributes, obj, old *unstructured.Unstructured) error {
-	kind, ok := w.kind.(*customKind)
+// Mutate runs mutating plugins on an object of a CRD for a request of the server itself.
+func (h *Handler) Mutate(ctx context.Context, d *crd.Definition, version string, plugins admission.MutationInterface, a admission.Attributes) error {
+	s, err := h.acquire(d)
+	if err != nil {
+		return err
+	}
+	defer s.requests.Release()
+	e, err := s.endpoint(version)
+	if err != nil {
+		return err
+	}
+	obj, _ := a.GetObject().(*unstructured.Unstructured) // a CRD is none
+	old, _ := a.GetOldObject().(*unstructured.Unstructured)
+	return runMutation(ctx, e.kind, e.scope, plugins, a, obj, old)
+}
+
+// runMutation runs mutating plugins with attributes.
+func runMutation(ctx context.Context, k Kind, scope *handlers.RequestScope, plugins admission.MutationInterface,
+	a admission.Attributes, obj, old *unstructured.Unstructured) error {
+	kind, ok := k.(*customKind)
 	if !ok || !kind.Definition().Semantics().NormalizesMutations() {
-		return plugins.Admit(ctx, a, w.scope)
+		return plugins.Admit(ctx, a, scope)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	m := &mutation{RequestScope: w.scope, kind: kind, old: old, stop: stop}
+	m := &mutation{RequestScope: scope, kind: kind, old: old, stop: stop}
 	err := plugins.Admit(ctx, a, m)
 	if err == nil && m.changed {
 		m.normalize(obj)

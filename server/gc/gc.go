@@ -28,6 +28,7 @@ import (
 	"strconv"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -228,8 +229,8 @@ func (c *Collector) replace(key string, n *node) {
 	}
 }
 
-// begin looks at the object with a key. It returns the deletion of the object, if it is to be
-// deleted: webhooks can take long.
+// begin looks at the object with a key. It returns what is to be written, if anything: webhooks
+// can take long.
 func (c *Collector) begin(ctx context.Context, key string) (func(context.Context) error, error) {
 	e := c.objects.Store.Get(key)
 	if e == nil {
@@ -250,9 +251,9 @@ func (c *Collector) begin(ctx context.Context, key string) (func(context.Context
 	foreground, orphan := waitsFor(m)
 	switch {
 	case foreground:
-		return nil, c.awaitDependents(ctx, key, r, m)
+		return c.awaitDependents(key, r, m), nil
 	case orphan:
-		return nil, c.orphanDependents(ctx, key, r, m)
+		return c.orphanDependents(key, r, m)
 	case m.DeletionTimestamp != nil || len(m.OwnerReferences) == 0:
 		return nil, nil
 	}
@@ -282,9 +283,9 @@ func (c *Collector) dependentsOf(uid types.UID, of string) iter.Seq2[string, *no
 	}
 }
 
-// awaitDependents looks at the dependents of an owner that waits for their deletion, and removes
-// its finalizer when none is left that blocks it.
-func (c *Collector) awaitDependents(ctx context.Context, key string, r *objects.Resource, m *metav1.ObjectMeta) error {
+// awaitDependents looks at the dependents of an owner that waits for their deletion. It returns the
+// removal of the finalizer of the owner if none is left that blocks it.
+func (c *Collector) awaitDependents(key string, r *objects.Resource, m *metav1.ObjectMeta) func(context.Context) error {
 	for key, n := range c.dependentsOf(m.UID, key) {
 		if !c.awaits(n.uid) {
 			c.follower.Add(key)
@@ -293,7 +294,7 @@ func (c *Collector) awaitDependents(ctx context.Context, key string, r *objects.
 	if c.blocked(m.UID, key) {
 		return nil // when a dependent is gone or changed, the owner is looked at again
 	}
-	return c.removeFinalizer(ctx, r, m, metav1.FinalizerDeleteDependents)
+	return c.removeFinalizer(r, m, metav1.FinalizerDeleteDependents)
 }
 
 // awaits reports whether an object waits for the deletion of its dependents.
@@ -347,55 +348,99 @@ func (c *Collector) blocked(uid types.UID, key string) bool {
 	return len(cycle) < len(waiters)
 }
 
-// orphanDependents removes an owner from the references of its dependents, and then its
-// finalizer.
-func (c *Collector) orphanDependents(ctx context.Context, key string, r *objects.Resource, m *metav1.ObjectMeta) error {
+// orphanWorkers is the number of dependents of an owner that are orphaned at the same time.
+const orphanWorkers = 8
+
+// orphanDependents returns the removal of an owner from the references of its dependents, and then of
+// its finalizer. A dependent that cannot be changed does not keep the others, but the owner.
+func (c *Collector) orphanDependents(key string, r *objects.Resource, m *metav1.ObjectMeta) (func(context.Context) error, error) {
+	removals := map[string]func(context.Context) error{}
 	for key, n := range c.dependentsOf(m.UID, key) {
 		of, namespace, name := c.objects.Locate(key)
 		if of == nil {
-			return fmt.Errorf("orphan %s: %w", key, objects.ErrUnknown)
+			return nil, fmt.Errorf("orphan %s: %w", key, objects.ErrUnknown)
 		}
-		if err := c.removeOwners(ctx, of, namespace, name, n.uid, m.UID); err != nil {
-			return fmt.Errorf("orphan %s: %w", key, err)
-		}
+		removals[key] = c.removeOwners(of, namespace, name, n.uid, m.UID)
 	}
-	return c.removeFinalizer(ctx, r, m, metav1.FinalizerOrphanDependents)
+	finish := c.removeFinalizer(r, m, metav1.FinalizerOrphanDependents)
+	return func(ctx context.Context) error {
+		workers := errgroup.Group{}
+		workers.SetLimit(orphanWorkers)
+		for key, remove := range removals {
+			workers.Go(func() error {
+				if err := remove(ctx); err != nil {
+					return fmt.Errorf("orphan %s: %w", key, err)
+				}
+				return nil
+			})
+		}
+		if err := workers.Wait(); err != nil {
+			return err
+		}
+		return finish(ctx)
+	}, nil
 }
+
+// account is the name of the service account of the collector in Kubernetes.
+const account = "generic-garbage-collector"
 
 // errReplaced ends the update of an object that was replaced by another one of the same name.
 var errReplaced = errors.New("the object is another one")
 
-// update changes an object if it still exists.
-func (c *Collector) update(ctx context.Context, r *objects.Resource, namespace, name string,
-	uid types.UID, change func(metav1.Object)) error {
-	err := c.objects.Update(ctx, r, namespace, name, func(obj metav1.Object) error {
-		if obj.GetUID() != uid {
-			return errReplaced
+// update returns a change of an object, if it still exists.
+func (c *Collector) update(r *objects.Resource, namespace, name string, uid types.UID,
+	change func(metav1.Object) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := c.objects.UpdateAs(ctx, r, namespace, name, account, func(obj metav1.Object) error {
+			if obj.GetUID() != uid {
+				return errReplaced
+			}
+			return change(obj)
+		})
+		if errors.Is(err, errReplaced) || apierrors.IsNotFound(err) {
+			return nil
 		}
-		change(obj)
+		return err
+	}
+}
+
+// removeFinalizer returns the removal of a finalizer of an object.
+func (c *Collector) removeFinalizer(r *objects.Resource, m *metav1.ObjectMeta, finalizer string) func(context.Context) error {
+	return c.update(r, m.Namespace, m.Name, m.UID, func(obj metav1.Object) error {
+		before := obj.GetFinalizers()
+		after := slices.DeleteFunc(slices.Clone(before), func(f string) bool { return f == finalizer })
+		if len(after) == len(before) {
+			return objects.ErrUnchanged
+		}
+		obj.SetFinalizers(orNil(after))
 		return nil
 	})
-	if errors.Is(err, errReplaced) || apierrors.IsNotFound(err) {
+}
+
+// removeOwners returns the removal of owners from the references of an object.
+func (c *Collector) removeOwners(r *objects.Resource, namespace, name string, uid types.UID,
+	owners ...types.UID) func(context.Context) error {
+	return c.update(r, namespace, name, uid, func(obj metav1.Object) error {
+		before := obj.GetOwnerReferences()
+		after := slices.DeleteFunc(slices.Clone(before), func(r metav1.OwnerReference) bool { return slices.Contains(owners, r.UID) })
+		if len(after) == len(before) {
+			return objects.ErrUnchanged
+		}
+		obj.SetOwnerReferences(orNil(after))
+		return nil
+	})
+}
+
+// orNil returns nil for an empty list, so that a tree does not have the field.
+func orNil[T any](list []T) []T {
+	if len(list) == 0 {
 		return nil
 	}
-	return err
+	return list
 }
 
-func (c *Collector) removeFinalizer(ctx context.Context, r *objects.Resource, m *metav1.ObjectMeta, finalizer string) error {
-	return c.update(ctx, r, m.Namespace, m.Name, m.UID, func(obj metav1.Object) {
-		obj.SetFinalizers(slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == finalizer }))
-	})
-}
-
-func (c *Collector) removeOwners(ctx context.Context, r *objects.Resource, namespace,
-	name string, uid types.UID, owners ...types.UID) error {
-	return c.update(ctx, r, namespace, name, uid, func(obj metav1.Object) {
-		obj.SetOwnerReferences(slices.DeleteFunc(slices.Clone(obj.GetOwnerReferences()),
-			func(r metav1.OwnerReference) bool { return slices.Contains(owners, r.UID) }))
-	})
-}
-
-// collect returns the deletion of an object if all its owners are gone, or wait for it.
+// collect returns the deletion of an object if all its owners are gone, or wait for it, and otherwise the removal of those
+// from its references.
 func (c *Collector) collect(ctx context.Context, key string, r *objects.Resource,
 	m *metav1.ObjectMeta) (func(context.Context) error, error) {
 	// gone are owners that do not exist, dying those that wait for the deletion of the object.
@@ -421,7 +466,7 @@ func (c *Collector) collect(ctx context.Context, key string, r *objects.Resource
 			return nil, nil
 		}
 		// An owner that waits for the object would wait forever.
-		return nil, c.removeOwners(ctx, r, m.Namespace, m.Name, m.UID, without...)
+		return c.removeOwners(r, m.Namespace, m.Name, m.UID, without...), nil
 	}
 	policy := metav1.DeletePropagationBackground
 	switch {
@@ -435,7 +480,7 @@ func (c *Collector) collect(ctx context.Context, key string, r *objects.Resource
 	klog.FromContext(ctx).V(2).Info("Deleting an object without owners", "key", key, "policy", policy)
 	return func(ctx context.Context) error {
 		err := c.objects.Delete(ctx, r, m.Namespace, m.Name, objects.Deletion{
-			Account: "generic-garbage-collector",
+			Account: account,
 			Options: &metav1.DeleteOptions{
 				Preconditions: &metav1.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion}, PropagationPolicy: &policy,
 			},

@@ -6,14 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -34,6 +31,8 @@ type Config struct {
 		// Scoped returns the storage of a CRD's objects, in a version, and the scope of requests
 		// for them. The caller must call release when it is done.
 		Scoped(d *crd.Definition, version string) (s rest.StandardStorage, scope *handlers.RequestScope, release func(), err error)
+		// Mutate runs mutating admission plugins on one of them, as for the request of a client.
+		Mutate(ctx context.Context, d *crd.Definition, version string, plugins admission.MutationInterface, a admission.Attributes) error
 	}
 	// Definition describes the resource of CRDs.
 	Definition *crd.Definition
@@ -42,7 +41,7 @@ type Config struct {
 	// Remote reports whether another server serves a group and version, so that its objects are not
 	// those that are stored here. nil means that none does.
 	Remote func(runtimeschema.GroupVersion) bool
-	// Admission admits deletions; nil means that all are.
+	// Admission admits the requests of controllers; nil means that all are.
 	Admission admission.Interface
 }
 
@@ -190,46 +189,6 @@ func (o *Objects) Use(ctx context.Context, r *Resource, namespace string, f func
 	return f(apirequest.WithNamespace(ctx, namespace), s)
 }
 
-// Deletion is the request with which a controller of Kubernetes deletes an object.
-type Deletion struct {
-	// Account is the name of the service account of the controller.
-	Account string
-	Options *metav1.DeleteOptions
-	// Collection is set if the controller deletes all objects of a collection with one request.
-	// Webhooks and policies then see no name and no preconditions.
-	Collection bool
-}
-
-// deleteTime limits the time of a deletion. Webhooks can take half of it.
-const deleteTime = time.Minute
-
-// Delete deletes an object, as a controller of Kubernetes: webhooks and policies see the request.
-func (o *Objects) Delete(ctx context.Context, r *Resource, namespace, name string, d Deletion) error {
-	s, scope, release, err := o.storage(r)
-	if err != nil {
-		return fmt.Errorf("storage of %s: %w", r.GroupResource(), err)
-	}
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, deleteTime)
-	defer cancel()
-	validate := rest.ValidateAllObjectFunc
-	if o.Admission != nil {
-		account := serviceaccount.UserInfo(metav1.NamespaceSystem, d.Account, "").(*user.DefaultInfo)
-		account.Groups = append(account.Groups, user.AllAuthenticated)
-		ctx = apirequest.WithUser(ctx, account)
-		seen, options := name, d.Options
-		if d.Collection {
-			seen, options = "", d.Options.DeepCopy()
-			options.Preconditions = nil
-		}
-		validate = rest.AdmissionToValidateObjectDeleteFunc(o.Admission,
-			admission.NewAttributesRecord(nil, nil, scope.Kind, namespace, seen, scope.Resource, "",
-				admission.Delete, options, false, account), scope)
-	}
-	_, _, err = s.Delete(apirequest.WithNamespace(ctx, namespace), name, validate, d.Options)
-	return err
-}
-
 // Update changes an object. change is called with its newest state, again if that changes.
 func (o *Objects) Update(ctx context.Context, r *Resource, namespace, name string, change func(metav1.Object) error) error {
 	return o.Use(ctx, r, namespace, func(ctx context.Context, s rest.StandardStorage) error {
@@ -239,14 +198,19 @@ func (o *Objects) Update(ctx context.Context, r *Resource, namespace, name strin
 
 // Update changes an object of a storage.
 func Update(ctx context.Context, s rest.Updater, name string, change func(metav1.Object) error) error {
-	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+	_, _, err := s.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, changing(change)),
+		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	return err
+}
+
+// changing returns a function that returns a changed copy of the stored object.
+func changing(change func(metav1.Object) error) rest.TransformFunc {
+	return func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 		obj := old.DeepCopyObject()
 		m, ok := obj.(metav1.Object)
 		if !ok {
 			return nil, fmt.Errorf("%T is not an object", obj)
 		}
 		return obj, change(m)
-	})
-	_, _, err := s.Update(ctx, name, info, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
-	return err
+	}
 }
