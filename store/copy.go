@@ -3,8 +3,6 @@ package store
 import (
 	"slices"
 	"sync"
-
-	"github.com/google/btree"
 )
 
 // Copy is the index and the window of a store at a revision. It shares all entries with the store,
@@ -15,14 +13,14 @@ type Copy struct {
 	window   window
 
 	mu   sync.Mutex // cloning a tree changes it
-	tree *btree.BTreeG[*Entry]
+	tree *tree
 }
 
 // Copy returns a copy of the store, at the revision that it has reached.
 func (s *Store) Copy() *Copy {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &Copy{revision: s.revision.Load(), tree: s.tree.Clone(), window: s.window.share()}
+	return &Copy{revision: s.revision.Load(), tree: s.tree.clone(), window: s.window.share()}
 }
 
 // Revision returns the revision of the copy.
@@ -38,9 +36,9 @@ func (c *Copy) Rewind(revision int64) (*Copy, bool) {
 	later := c.window.after(revision)
 	for i := len(later) - 1; i >= 0; i-- {
 		if e := later[i]; e.Old != nil {
-			out.tree.ReplaceOrInsert(e.Old)
+			out.tree.set(e.Old)
 		} else {
-			out.tree.Delete(e.Entry)
+			out.tree.delete(e.Entry.Key)
 		}
 		out.window.bytes -= later[i].size()
 	}
@@ -49,10 +47,10 @@ func (c *Copy) Rewind(revision int64) (*Copy, bool) {
 }
 
 // clone returns a tree that may be changed.
-func (c *Copy) clone() *btree.BTreeG[*Entry] {
+func (c *Copy) clone() *tree {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.tree.Clone()
+	return c.tree.clone()
 }
 
 // begin makes a copy the contents of a store that has just been made.

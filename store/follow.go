@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/google/btree"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -58,7 +57,7 @@ func (s *Store) follow() {
 
 // load reads all entries at one revision, and ends the watchers, which have missed events.
 func (s *Store) load() error {
-	tree := newTree()
+	index := newTree()
 	revision := int64(0)
 	generation := s.generation.Load()
 	end := clientv3.GetPrefixRangeEnd(s.prefix)
@@ -77,13 +76,13 @@ func (s *Store) load() error {
 		}
 		from, page = "", nextPage(resp.Kvs)
 		for _, kv := range resp.Kvs {
-			tree.ReplaceOrInsert(s.loadedEntry(kv, generation))
+			index.set(s.loadedEntry(kv, generation))
 			if resp.More {
 				from = string(kv.Key) + "\x00"
 			}
 		}
 	}
-	s.replace(tree, revision, generation)
+	s.replace(index, revision, generation)
 	return nil
 }
 
@@ -107,10 +106,10 @@ func (s *Store) loadedEntry(kv *mvccpb.KeyValue, generation int64) *Entry {
 	return s.entry(s.lifetime, kv)
 }
 
-func (s *Store) replace(tree *btree.BTreeG[*Entry], revision, generation int64) {
+func (s *Store) replace(index *tree, revision, generation int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tree = tree
+	s.tree = index
 	if s.indexed != generation {
 		s.indexed = generation
 		s.kept.restart(generation)
@@ -118,7 +117,7 @@ func (s *Store) replace(tree *btree.BTreeG[*Entry], revision, generation int64) 
 		s.renewed = make(chan struct{})
 	}
 	oldest := revision
-	if tree.Len() == 0 && revision <= 2 {
+	if index.len() == 0 && revision <= 2 {
 		// One write is too few to have deleted an entry: there has never been one, and watches may
 		// start at the first revision.
 		oldest = 1
@@ -186,9 +185,9 @@ func (s *Store) apply(changes []*clientv3.Event) {
 		}
 		e := &Event{Revision: c.Kv.ModRevision, Entry: entries[i]}
 		if e.Entry != nil {
-			e.Old, _ = s.tree.ReplaceOrInsert(e.Entry)
+			e.Old = s.tree.set(e.Entry)
 		} else {
-			e.Old, _ = s.tree.Delete(&Entry{Key: string(c.Kv.Key)})
+			e.Old = s.tree.delete(string(c.Kv.Key))
 		}
 		if e.Entry == nil && e.Old == nil {
 			continue // created and deleted in one transaction

@@ -72,7 +72,7 @@ func TestOlderLoad(t *testing.T) {
 	s := open(t, Config{Client: client})
 	e := s.Get(prefix + "a")
 	s.mu.Lock()
-	s.tree.ReplaceOrInsert(&Entry{Key: e.Key, Value: []byte("old"), Revision: e.Revision})
+	s.tree.set(&Entry{Key: e.Key, Value: []byte("old"), Revision: e.Revision})
 	s.advance(s.Revision() + 100)
 	s.mu.Unlock()
 	w, err := s.Watch(prefix, s.Revision())

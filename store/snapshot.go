@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/btree"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -16,7 +15,7 @@ import (
 // keeps the entries of its revision in memory.
 type Snapshot struct {
 	Revision   int64
-	tree       *btree.BTreeG[*Entry]
+	tree       *tree
 	generation int64
 }
 
@@ -32,31 +31,33 @@ func (s *Store) Snapshot() *Snapshot {
 	defer s.mu.Unlock()
 	if s.snapshot == nil {
 		// The tree and its clone share all nodes until one of them changes.
-		s.snapshot = &Snapshot{Revision: s.revision.Load(), tree: s.tree.Clone(), generation: s.indexed}
+		s.snapshot = &Snapshot{Revision: s.revision.Load(), tree: s.tree.clone(), generation: s.indexed}
 	}
 	return s.snapshot
 }
 
 // Get returns the entry of a key, or nil.
-func (s *Snapshot) Get(key string) *Entry { return lookup(s.tree, key) }
+func (s *Snapshot) Get(key string) *Entry { return s.tree.get(key) }
 
 // Range returns the entries below a prefix in the order of their keys, from the key start on
 // if start is not empty.
 func (s *Snapshot) Range(prefix, start string) iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
-		s.tree.AscendGreaterOrEqual(&Entry{Key: max(prefix, start)}, func(e *Entry) bool {
-			return within(e.Key, prefix) && yield(e)
-		})
+		for e := range s.tree.from(max(prefix, start)) {
+			if !within(e.Key, prefix) || !yield(e) {
+				return
+			}
+		}
 	}
 }
 
-// Count returns the number of entries that Range returns.
+// Count returns the number of entries that Range returns. It costs about as much as Get.
 func (s *Snapshot) Count(prefix, start string) int64 {
-	n := int64(0)
-	for range s.Range(prefix, start) {
-		n++
+	end := s.tree.len()
+	if after := clientv3.GetPrefixRangeEnd(prefix); after != "\x00" { // or else no key is after those below the prefix
+		end = s.tree.position(after)
 	}
-	return n
+	return int64(max(0, end-s.tree.position(max(prefix, start))))
 }
 
 // Holds reports whether the entries below a prefix are exactly these, in the order of their
@@ -64,16 +65,17 @@ func (s *Snapshot) Count(prefix, start string) int64 {
 func (s *Store) Holds(prefix string, entries []*Entry) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	n, same := 0, true
-	s.tree.AscendGreaterOrEqual(&Entry{Key: prefix}, func(e *Entry) bool {
+	n := 0
+	for e := range s.tree.from(prefix) {
 		if !within(e.Key, prefix) {
+			break
+		}
+		if n == len(entries) || entries[n] != e {
 			return false
 		}
-		same = n < len(entries) && entries[n] == e
 		n++
-		return same
-	})
-	return same && n == len(entries)
+	}
+	return n == len(entries)
 }
 
 // The number of snapshots that are kept for lists in parts, and for how long. Each keeps the

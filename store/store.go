@@ -3,7 +3,8 @@
 //
 // A Store has one client, one watch and one index for all keys below a prefix, however many
 // resources these keys belong to. The index is a copy-on-write B-tree: a [Snapshot] costs
-// nothing until the next write, and readers never wait for each other.
+// nothing until the next write, readers never wait for each other, and counting entries needs
+// no walk.
 //
 // # Consistency
 //
@@ -36,7 +37,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/google/btree"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -110,7 +110,7 @@ type Store struct {
 	// mu guards the index, the window, the watchers and the waiters. Only the goroutine that
 	// follows etcd changes the index and the window.
 	mu       sync.RWMutex
-	tree     *btree.BTreeG[*Entry]
+	tree     *tree
 	indexed  int64         // the generation of the index
 	renewed  chan struct{} // closed when indexed changes
 	snapshot *Snapshot     // of the current revision, or nil
@@ -128,10 +128,6 @@ type Store struct {
 
 	kept kept
 }
-
-// degree is that of the B-tree. A larger one makes reads faster and writes after a snapshot
-// slower.
-const degree = 32
 
 // Open returns a store that fills itself in the background; see [Store.Loaded]. The caller
 // must call Close.
@@ -173,10 +169,6 @@ func Open(c Config) (*Store, error) {
 	s.tasks.Go(s.follow)
 	s.tasks.Go(s.requestProgress)
 	return s, nil
-}
-
-func newTree() *btree.BTreeG[*Entry] {
-	return btree.NewG(degree, func(a, b *Entry) bool { return a.Key < b.Key })
 }
 
 // Close ends all watches and waits, and releases the memory. It does not close the client.
@@ -278,10 +270,5 @@ func (s *Store) Reload() {
 func (s *Store) Get(key string) *Entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return lookup(s.tree, key)
-}
-
-func lookup(t *btree.BTreeG[*Entry], key string) *Entry {
-	e, _ := t.Get(&Entry{Key: key})
-	return e
+	return s.tree.get(key)
 }
