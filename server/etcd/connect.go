@@ -28,6 +28,10 @@ const (
 	keepAliveTimeout = 10 * time.Second
 	// stragglers is the time that Connect waits for other members after one has answered.
 	stragglers = time.Second
+	// streamWindow and connectionWindow limit the bytes of a stream, and of all streams of a connection,
+	// that are sent before they are read. Without them, gRPC measures how large they should be, up to
+	// the same limit of a connection, with a ping for almost every answer.
+	streamWindow, connectionWindow = 4 << 20, 16 << 20
 )
 
 // Endpoints configures the connection to a cluster.
@@ -69,6 +73,7 @@ func Connect(ctx context.Context, e Endpoints) (*clientv3.Client, error) {
 		DialOptions: []grpc.DialOption{
 			grpc.WithChainUnaryInterceptor(keepReason),
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect(), MinConnectTimeout: ConnectTimeout}),
+			grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connectionWindow),
 		},
 		Logger: newLogger(klog.FromContext(ctx).WithName("etcd-client"), quiet, new(atomic.Bool), nil),
 	}

@@ -22,6 +22,7 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/storage/wal"
+	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 )
 
@@ -195,6 +196,7 @@ func (m *Member) config(c Config, socket string) *embed.Config {
 	ec.QuotaBackendBytes = m.quota
 	ec.UnsafeNoFsync = c.UnsafeNoFsync
 	ec.EnableGRPCGateway = false
+	ec.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connectionWindow)}
 	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newLogger(klog.Background().WithName("etcd"), &m.closing, &m.starting, &m.probe))
 	return ec
 }
