@@ -19,10 +19,23 @@ func Append(out []byte, v any) ([]byte, error) {
 	return w.out, err
 }
 
+// AppendCanonical is like Append. It also reports whether [IsCanonical] would report that for what it
+// appends. It may report false for values that Parse never returns.
+func AppendCanonical(out []byte, v any) (text []byte, canonical bool, err error) {
+	var keys [64]string // on the stack
+	w := writer{out: out, keys: keys[:0]}
+	err = w.value(v)
+	return w.out, err == nil && !w.odd, err
+}
+
 type writer struct {
 	out []byte
 	// keys holds the keys of the objects that are being written, the innermost last.
 	keys []string
+	// depth is the number of objects and arrays that are being written.
+	depth int
+	// odd is set if the text may not be what is written of the value that it is parsed to.
+	odd bool
 }
 
 func (w *writer) value(v any) error {
@@ -46,6 +59,7 @@ func (w *writer) value(v any) error {
 		if err != nil {
 			return err
 		}
+		w.odd = true
 		w.out = append(w.out, text...)
 	}
 	return nil
@@ -61,7 +75,7 @@ func (w *writer) object(m map[string]any) error {
 		w.keys = append(w.keys, k)
 	}
 	slices.Sort(w.keys[mark:])
-	w.out = append(w.out, '{')
+	w.enter('{')
 	for i := mark; i < mark+len(m); i++ { // deeper objects use the end of w.keys
 		if i > mark {
 			w.out = append(w.out, ',')
@@ -73,8 +87,22 @@ func (w *writer) object(m map[string]any) error {
 		}
 	}
 	w.keys = w.keys[:mark]
-	w.out = append(w.out, '}')
+	w.leave('}')
 	return nil
+}
+
+// enter begins an object or array.
+func (w *writer) enter(bracket byte) {
+	w.out = append(w.out, bracket)
+	if w.depth++; w.depth > MaxDepth {
+		w.odd = true // it cannot be parsed
+	}
+}
+
+// leave ends an object or array.
+func (w *writer) leave(bracket byte) {
+	w.out = append(w.out, bracket)
+	w.depth--
 }
 
 func (w *writer) array(a []any) error {
@@ -82,7 +110,7 @@ func (w *writer) array(a []any) error {
 		w.out = append(w.out, "null"...)
 		return nil
 	}
-	w.out = append(w.out, '[')
+	w.enter('[')
 	for i, v := range a {
 		if i > 0 {
 			w.out = append(w.out, ',')
@@ -91,7 +119,7 @@ func (w *writer) array(a []any) error {
 			return err
 		}
 	}
-	w.out = append(w.out, ']')
+	w.leave(']')
 	return nil
 }
 
@@ -101,6 +129,7 @@ func (w *writer) float(f float64) error {
 		return &json.UnsupportedValueError{Value: reflect.ValueOf(f), Str: strconv.FormatFloat(f, 'g', -1, 64)}
 	}
 	w.out = AppendFloat(w.out, f)
+	w.odd = w.odd || f == 0 // zero may be negative
 	return nil
 }
 
@@ -139,6 +168,7 @@ func (w *writer) string(s string) {
 		case r == utf8.RuneError && size == 1:
 			w.out = append(w.out, s[from:i]...)
 			w.out = append(w.out, `\ufffd`...)
+			w.odd = true
 			from = i + size
 		case r == '\u2028' || r == '\u2029':
 			w.out = append(w.out, s[from:i]...)

@@ -18,6 +18,10 @@ func sameText(t *testing.T, v any) {
 	if err == nil && string(got) != "before"+string(want) {
 		t.Fatalf("%#v:\ngot  %s\nwant before%s", v, got, want)
 	}
+	text, canonical, err := AppendCanonical([]byte("before"), v)
+	if string(text) != string(got) || (err == nil) != (wantErr == nil) || canonical && (err != nil || !IsCanonical(want)) {
+		t.Fatalf("%#v: got %s, canonical %t, %v", v, text, canonical, err)
+	}
 }
 
 func TestAppend(t *testing.T) {
@@ -36,6 +40,30 @@ func TestAppend(t *testing.T) {
 	for _, text := range texts {
 		if v, err := Parse([]byte(text)); err == nil {
 			sameText(t, v)
+		}
+	}
+}
+
+// TestAppendCanonical checks which texts are known to be canonical.
+func TestAppendCanonical(t *testing.T) {
+	deep := func(n int) (v any) {
+		for range n {
+			v = []any{v}
+		}
+		return map[string]any{"a": v}
+	}
+	for _, test := range []struct {
+		v    any
+		want bool
+	}{
+		{nil, true}, {true, true}, {"<é\u2028", true}, {int64(math.MinInt64), true}, {1.5, true}, {1e20, true}, {1e21, true}, {[]any{}, true}, {map[string]any(nil), true},
+		{map[string]any{"b": []any{int64(1), "x"}, "a": map[string]any{"": nil}}, true}, {deep(MaxDepth - 1), true},
+		{deep(MaxDepth), false}, {"a\xff", false}, {map[string]any{"\xff": nil}, false}, {math.Copysign(0, -1), false}, {json.Number("1.0"), false}, {[]any{json.Number("1")}, false},
+		{math.NaN(), false}, {[]any{"\xff", "a"}, false},
+	} {
+		if _, canonical, _ := AppendCanonical(nil, test.v); canonical != test.want {
+			text, _ := Append(nil, test.v)
+			t.Errorf("%.100s: got %t, want %t", text, canonical, test.want)
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/api"
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 	"espalier.dev/server/backend"
 	serverrest "espalier.dev/server/rest"
@@ -376,15 +377,20 @@ func (c *storageCodec) Encode(obj runtime.Object, w io.Writer) error {
 // EncodeOver implements backend.Replacer.
 func (c *storageCodec) EncodeOver(obj runtime.Object, old []byte, w io.Writer) error {
 	t, ok := obj.(*storedTree)
-	if !ok {
+	k, custom := c.kind.(*customKind)
+	if !ok || !custom {
 		return c.kind.EncodeStored(obj, old, w)
 	}
 	var text bytes.Buffer
-	if err := c.kind.EncodeStored(t, old, &text); err != nil {
+	canonical, err := k.encodeTree(t.Object, old, &text)
+	if err != nil {
 		return err
 	}
-	t.value, t.view = text.Bytes(), c.unchanged(text.Bytes())
-	_, err := w.Write(t.value)
+	t.value, t.view = text.Bytes(), nil
+	if c.memory == c.stored && (canonical || jsonx.IsCanonical(t.value)) {
+		t.view = k.canonical(t.value)
+	}
+	_, err = w.Write(t.value)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -182,26 +183,44 @@ func (k *customKind) DecodeStored(src []byte) (runtime.Object, error) {
 }
 
 func (k *customKind) EncodeStored(obj runtime.Object, old []byte, w io.Writer) error {
-	var out schema.Object
-	var err error
+	var tree schema.Object
 	switch obj := obj.(type) {
 	case *storedTree:
-		out, err = k.converted(obj.Object, old)
+		tree = obj.Object
 	case *unstructured.Unstructured:
-		out, err = k.converted(obj.Object, old)
+		tree = obj.Object
 	default:
-		err = fmt.Errorf("%T cannot be stored", obj)
+		return fmt.Errorf("%T cannot be stored", obj)
 	}
-	if err != nil {
-		return err
-	}
-	data, err := jsonx.Append(nil, map[string]any(out))
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(data, '\n')) // as kube-apiserver stores it
+	_, err := k.encodeTree(tree, old, w)
 	return err
 }
+
+// encodeTree encodes an object for the storage. It also reports whether it is certain that the text
+// is canonical.
+func (k *customKind) encodeTree(tree schema.Object, old []byte, w io.Writer) (canonical bool, err error) {
+	out, err := k.converted(tree, old)
+	if err != nil {
+		return false, err
+	}
+	scratch := scratches.Get().(*[]byte)
+	defer scratches.Put(scratch)
+	data, canonical, err := jsonx.AppendCanonical((*scratch)[:0], map[string]any(out))
+	if err != nil {
+		return false, err
+	}
+	data = append(data, '\n') // as kube-apiserver stores it
+	if cap(data) <= maxScratch {
+		*scratch = data
+	}
+	_, err = w.Write(data)
+	return canonical, err
+}
+
+// scratches pools the memory in which objects are encoded, of at most maxScratch bytes each.
+var scratches = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxScratch = 64 << 10
 
 // storageVersion is the version in which objects are stored.
 func (k *customKind) storageVersion() runtimeschema.GroupVersion {

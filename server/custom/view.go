@@ -105,6 +105,11 @@ func (k *customKind) unchanged(value []byte) *view {
 	if !jsonx.IsCanonical(value) {
 		return nil
 	}
+	return k.canonical(value)
+}
+
+// canonical is like unchanged, for a value whose text is canonical.
+func (k *customKind) canonical(value []byte) *view {
 	v := &view{of: k.id, text: bytes.TrimSuffix(value, []byte("\n"))}
 	o, ok := v.outline()
 	if !ok || !o.metadata || o.apiVersion != k.apiVersion || !o.generation || o.resourceVersion {
