@@ -18,10 +18,7 @@ var plain = func() (t [256]bool) {
 // become U+FFFD.
 func (r *Reader) String() (string, error) {
 	start := r.pos + 1
-	i := start
-	for i < len(r.src) && plain[r.src[i]] {
-		i++
-	}
+	i := plainEnd(r.src, start)
 	if i < len(r.src) && r.src[i] == '"' {
 		r.pos = i + 1
 		return r.src[start:i], nil
@@ -32,10 +29,7 @@ func (r *Reader) String() (string, error) {
 // skipString is String without its result.
 func (r *Reader) skipString() error {
 	start := r.pos + 1
-	i := start
-	for i < len(r.src) && plain[r.src[i]] {
-		i++
-	}
+	i := plainEnd(r.src, start)
 	if i < len(r.src) && r.src[i] == '"' {
 		r.pos = i + 1
 		return nil
@@ -79,11 +73,11 @@ func (r *Reader) oddString(start, i int, build bool) (string, error) {
 		case c < 0x20:
 			r.pos = i
 			return "", r.unexpected("in a string: control characters must be escaped")
-		default:
-			if c >= utf8.RuneSelf {
-				ascii = false
-			}
+		case c >= utf8.RuneSelf:
+			ascii = false
 			i++
+		default:
+			i = plainEnd(s, i)
 		}
 	}
 }
@@ -201,11 +195,8 @@ func AppendString[T string | []byte](out []byte, s T) []byte {
 func AppendEscaped[T string | []byte](out []byte, s T) []byte {
 	const hex = "0123456789abcdef"
 	from := 0
-	for i := 0; i < len(s); i++ {
+	for i := escapeAt(s, 0); i < len(s); i = escapeAt(s, i+1) {
 		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' {
-			continue
-		}
 		out = append(out, s[from:i]...)
 		from = i + 1
 		switch c {
