@@ -1,6 +1,10 @@
 package yamlx
 
-import "espalier.dev/internal/jsonx"
+import (
+	"encoding/binary"
+
+	"espalier.dev/internal/jsonx"
+)
 
 // blockScalar reads the literal or folded scalar at pos, in a collection that is indented by
 // parent, and leaves p at the next token.
@@ -135,6 +139,12 @@ func Regular(src []byte) bool {
 		start = len(bom)
 	}
 	for i := start; i < len(src); i++ {
+		for i+8 <= len(src) && !suspicious(binary.LittleEndian.Uint64(src[i:])) {
+			i += 8
+		}
+		if i == len(src) {
+			break
+		}
 		if !suspects[src[i]] {
 			continue
 		}
@@ -169,6 +179,15 @@ func Regular(src []byte) bool {
 		}
 	}
 	return true
+}
+
+// suspicious reports whether one of eight bytes is beyond ASCII or a control character other than a line
+// feed. Few words have one.
+func suspicious(w uint64) bool {
+	const ones, low, tops = 0x0101010101010101, 0x7f7f7f7f7f7f7f7f, 0x8080808080808080
+	// The sums set the highest bit of a byte that is printable or DEL, that is DEL, and that is no line feed.
+	printable, del, other := w&low+ones*(0x80-' '), w&low+ones, (w^ones*'\n')&low+low
+	return (w|del|^printable&other)&tops != 0
 }
 
 // suspects are the bytes that Regular must examine.
