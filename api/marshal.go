@@ -353,7 +353,7 @@ func (c *cursor) decode(v reflect.Value) error {
 	case reflect.Map:
 		return c.decodeMap(v, kind)
 	}
-	return setScalar(v, c.skip())
+	return c.decodeScalar(v, kind)
 }
 
 // decodeType decodes a type. The empty string means no type.
@@ -364,7 +364,7 @@ func (c *cursor) decodeType(s *StringOrArray, kind byte) error {
 		return c.decodeSlice(reflect.ValueOf((*[]string)(s)).Elem(), kind)
 	case '"':
 		var one string
-		if err := setScalar(reflect.ValueOf(&one).Elem(), c.skip()); err != nil {
+		if err := c.decodeScalar(reflect.ValueOf(&one).Elem(), kind); err != nil {
 			return err
 		}
 		if one != "" {
@@ -424,13 +424,41 @@ func (c *cursor) decodeMap(v reflect.Value, kind byte) error {
 		v.Set(reflect.MakeMap(v.Type()))
 	}
 	e := reflect.New(v.Type().Elem()).Elem()
+	set := func(name string) { v.SetMapIndex(reflect.ValueOf(name), e) }
+	if properties, ok := v.Interface().(map[string]JSONSchemaProps); ok {
+		schema := e.Addr().Interface().(*JSONSchemaProps)
+		set = func(name string) { properties[name] = *schema }
+	}
 	return c.Members(func(name string) error {
 		e.SetZero()
 		err := below(Step{Kind: KeyStep, Name: name}, c.decode(e))
 		// Cloning avoids keeping the whole text in memory.
-		v.SetMapIndex(reflect.ValueOf(strings.Clone(name)), e)
+		set(strings.Clone(name))
 		return err
 	})
+}
+
+// decodeScalar decodes a string, boolean or number that starts with kind.
+func (c *cursor) decodeScalar(v reflect.Value, kind byte) error {
+	switch {
+	case v.Kind() == reflect.String && kind == '"':
+		text, err := c.String()
+		// Cloning avoids keeping the whole text in memory.
+		v.SetString(strings.Clone(text))
+		return err
+	case v.Kind() == reflect.Bool && (kind == 't' || kind == 'f'):
+		v.SetBool(kind == 't')
+		c.skip()
+		return nil
+	}
+	raw := c.skip()
+	if v.Kind() == reflect.Int64 {
+		if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
+			v.SetInt(n)
+			return nil
+		}
+	}
+	return setScalar(v, raw)
 }
 
 // setScalar sets a string, boolean or number.
