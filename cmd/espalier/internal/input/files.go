@@ -28,6 +28,8 @@ type file struct {
 	named bool
 	// regular is set if the file can be read again.
 	regular bool
+	// size is the size of a small regular file in a directory of the file system, and zero for others.
+	size int64
 	// rendered is set if the documents are rendered from the file.
 	rendered *template
 }
@@ -187,7 +189,11 @@ func (r *reader) walk(in tree, path, real, below string) (found int, err error) 
 				}
 				continue
 			}
-			if err := r.take(file{path: name, in: in}, info); err != nil {
+			f := file{path: name, in: in}
+			if !isLink {
+				f.size = plainSize(in, info)
+			}
+			if err := r.take(f, info); err != nil {
 				return found, err
 			}
 		}
@@ -265,7 +271,22 @@ func readable(path string, mode fs.FileMode) error {
 	return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("it is %s: pipe its content to standard input with -f -", what)}
 }
 
+// plainSize returns the size of a regular file of the file system if it is small, and zero otherwise.
+func plainSize(in tree, info fs.FileInfo) int64 {
+	t, ok := in.(osTree)
+	if !ok || t.buffers != nil || !info.Mode().IsRegular() || info.Size() > smallFile {
+		return 0
+	}
+	return info.Size()
+}
+
 func (r *reader) file(f file) error {
+	if f.size > 0 {
+		if text, ok := readSmall(f.path, f.size); ok {
+			f.regular = true
+			return r.text(f, text)
+		}
+	}
 	open, err := f.in.open(f.path)
 	if err != nil {
 		if r.ctx.Err() != nil {
@@ -281,16 +302,21 @@ func (r *reader) file(f file) error {
 	if open.size <= smallFile {
 		data := make([]byte, open.size+1)
 		if n, err := io.ReadFull(open, data); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-			if data = data[:n]; r.reject(f.path, data[:min(n, sniffed)]) || r.flags.Skipped == nil && !r.flags.keeps(data) {
-				return nil
-			}
-			return r.documents(f, yamlx.NewBytesReader(data, r.options()))
+			return r.text(f, data[:n])
 		} else if err == nil {
 			// The file has grown: data is only its start.
 			return r.stream(f, io.MultiReader(bytes.NewReader(data), open), nil)
 		}
 	}
 	return r.stream(f, open, nil)
+}
+
+// text reads the text of a file.
+func (r *reader) text(f file, data []byte) error {
+	if r.reject(f.path, data[:min(len(data), sniffed)]) || r.flags.Skipped == nil && !r.flags.keeps(data) {
+		return nil
+	}
+	return r.documents(f, yamlx.NewBytesReader(data, r.options()))
 }
 
 // parseExclusions parses the patterns of Flags.Exclude.

@@ -204,7 +204,7 @@ type reader struct {
 	// kustomizations holds the kustomization files near the files that were read.
 	kustomizations kustomizations
 	// above holds the directories above those that were read.
-	above map[directory][]string
+	above map[directory]parents
 	// taken counts the files that are read, and unbuilt is why the kustomization in the directory that
 	// the user named is not built, but its files are read.
 	taken   int

@@ -36,9 +36,13 @@ func (r *reader) isKustomize(f file) bool {
 	if kustomize.IsFile(filepath.Base(f.path)) {
 		return true
 	}
+	above := r.parents(f)
+	if !above.kustomized {
+		return false
+	}
 	var found kustomize.Role
 	nearest := true
-	for i, dir := range r.parents(f) {
+	for i, dir := range above.names {
 		k := r.kustomization(f.in, dir)
 		if k.Kustomization != nil {
 			full, err := filepath.Abs(f.in.local(f.path))
@@ -70,17 +74,32 @@ type directory struct {
 	name string
 }
 
+// parents are the directories above a file.
+type parents struct {
+	names []string
+	// kustomized is set if one of them, up to the root of the repository, has a kustomization.
+	kustomized bool
+}
+
 // parents returns the directories above a file. They are the same for all files of a directory.
-func (r *reader) parents(f file) []string {
+func (r *reader) parents(f file) parents {
 	d := directory{f.in, f.path[:strings.LastIndexByte(filepath.ToSlash(f.path), '/')+1]}
 	above, ok := r.above[d]
-	if !ok {
-		if r.above == nil {
-			r.above = map[directory][]string{}
-		}
-		above = f.in.parents(f.path)
-		r.above[d] = above
+	if ok {
+		return above
 	}
+	above.names = f.in.parents(f.path)
+	for _, dir := range above.names {
+		k := r.kustomization(f.in, dir)
+		above.kustomized = above.kustomized || k.Kustomization != nil
+		if k.root {
+			break
+		}
+	}
+	if r.above == nil {
+		r.above = map[directory]parents{}
+	}
+	r.above[d] = above
 	return above
 }
 
