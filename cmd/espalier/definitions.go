@@ -41,7 +41,7 @@ type definition struct {
 	kind runtimeschema.GroupKind
 	// file is the file of the CRD, and sum a checksum of its text.
 	file string
-	sum  [sha256.Size]byte
+	sum  input.Sum
 	// kept is the CRD or, if it can be read again from its place, nil. read is what was read
 	// last, until it is garbage: few CRDs of a directory are used, and those only to compile
 	// them and for findings.

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"maps"
 	"os"
@@ -54,7 +53,7 @@ type servedCRDs struct {
 
 // servedCRD is a CRD of a cluster.
 type servedCRD struct {
-	sum         [sha256.Size]byte
+	sum         input.Sum
 	definitions map[schema.Semantics]*definition
 	kinds       []assist.Kind
 }

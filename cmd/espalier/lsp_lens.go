@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -31,7 +30,7 @@ type lensData struct {
 // lensTitle is the title of a code lens, and what it depends on.
 type lensTitle struct {
 	view  weak.Pointer[workspaceView]
-	sum   [sha256.Size]byte
+	sum   input.Sum
 	title string
 }
 

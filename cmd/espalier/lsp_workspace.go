@@ -96,7 +96,7 @@ type definitionPlace struct {
 	line   int
 	offset int64
 	base   string
-	sum    [32]byte
+	sum    input.Sum
 }
 
 // workspaceDefinition is a CRD of a workspace.

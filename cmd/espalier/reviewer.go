@@ -57,7 +57,7 @@ type crdPair struct {
 // definitionKey identifies a CRD in a file.
 type definitionKey struct {
 	file string
-	sum  [sha256.Size]byte
+	sum  input.Sum
 }
 
 // load prepares to find the CRDs of objects, before and after the change.
@@ -185,11 +185,11 @@ func (rv *reviewer) compare() error {
 
 // crdContents has the checksums of the contents of the old and the new CRD, which are zero for one
 // that is missing.
-type crdContents struct{ old, new [sha256.Size]byte }
+type crdContents struct{ old, new input.Sum }
 
 // content returns a checksum of a CRD, which does not depend on the order of its fields: copies in
 // YAML and in JSON are equal.
-func (d *definition) content() (sum [sha256.Size]byte) {
+func (d *definition) content() (sum input.Sum) {
 	if d == nil {
 		return sum
 	}
@@ -201,7 +201,7 @@ func (d *definition) content() (sum [sha256.Size]byte) {
 	if err != nil {
 		return d.sum
 	}
-	return sha256.Sum256(text)
+	return input.SumOf(text)
 }
 
 // isCopy reports whether a CRD that was created or removed is one of several of that name.
