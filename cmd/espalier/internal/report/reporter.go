@@ -384,8 +384,10 @@ func (r *Reporter) Saw(it *input.Item) {
 		r.summary.Files++
 	}
 	if !r.options.TestCases {
-		f := objectOf(it)
-		r.list(func(o objectFormat) error { return o.object(&f) })
+		r.list(func(o objectFormat) error {
+			f := objectOf(it)
+			return o.object(&f)
+		})
 	}
 }
 
