@@ -143,7 +143,7 @@ func (a *app) indexDefinitions(ctx context.Context, flags input.Flags,
 		problem     *input.Problem
 		bytes       int64
 	}
-	bytes := int64(0)
+	expected := a.expecting()
 	work := func(d *input.Document) (f found) {
 		var items []*input.Item
 		items, f.problem = d.Items()
@@ -167,19 +167,41 @@ func (a *app) indexDefinitions(ctx context.Context, flags input.Flags,
 		for _, d := range f.definitions {
 			ds.Add(d)
 		}
-		bytes += f.bytes
+		expected.add(f.bytes)
 		return nil
 	}
 	if err := input.Parallel(ctx, a.stdin, flags, work, emit, fail); err != nil {
 		return nil, err
 	}
-	if a.expect != nil {
-		a.expect(bytes)
-	}
+	expected.flush()
 	if len(ds.All()) == 0 && !failed {
 		problem(input.Problem{Rule: ruleNoDefinitions, File: strings.Join(flags.Paths, ", "), Message: "no CRD found"})
 	}
 	return ds, nil
+}
+
+// expectedBytes are the sizes of CRDs that the process is not prepared for yet. To prepare it for each of
+// them would take longer than to read it.
+type expectedBytes struct {
+	prepare func(bytes int64)
+	bytes   int64
+}
+
+const manyExpectedBytes = 1 << 20
+
+func (a *app) expecting() *expectedBytes { return &expectedBytes{prepare: a.expect} }
+
+func (e *expectedBytes) add(bytes int64) {
+	if e.bytes += bytes; e.bytes >= manyExpectedBytes {
+		e.flush()
+	}
+}
+
+func (e *expectedBytes) flush() {
+	if e.prepare != nil && e.bytes > 0 {
+		e.prepare(e.bytes)
+	}
+	e.bytes = 0
 }
 
 // noDefinitions returns an empty set.

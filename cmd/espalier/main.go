@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -26,10 +27,13 @@ func main() {
 		stderr:  os.Stderr,
 		environ: os.LookupEnv,
 		tune: func() {
+			runtime.MemProfileRate = 0 // no command but serve has profiles
 			heap.Postpone(smallHeap)
 			time.AfterFunc(shortCommand, releaseProgram)
 		},
-		expect:  func(bytes int64) { heap.Postpone(smallHeap + uint64(min(8*expected.Add(bytes), maxGrowth))) },
+		expect: func(bytes int64) {
+			heap.Postpone(smallHeap + uint64(min(growth*expected.Add(bytes), maxGrowth)))
+		},
 		silence: silenceLogs,
 	}
 	code := a.run(ctx, os.Args[1:])
@@ -45,9 +49,13 @@ const smallHeap = 32 << 20
 // without.
 const shortCommand = 100 * time.Millisecond
 
-// maxGrowth is how much larger the heap may be if there are CRDs. What a command compiles of them needs
-// several times the memory of their text, and stays in use: collections before that find little.
-const maxGrowth = 160 << 20
+// growth is how much larger the heap may be for each byte of a CRD, and maxGrowth how much in all. What a command
+// compiles of CRDs needs several times the memory of their text, and stays in use: collections before that find
+// little, and take the texts that are about to be used.
+const (
+	growth    = 8
+	maxGrowth = 160 << 20
+)
 
 // interruptible is a reader whose Read returns when the context is done, even without
 // input.

@@ -71,19 +71,22 @@ func adapt(struct{}) {
 	runtime.AddCleanup(new([64]byte), adapt, struct{}{})
 }
 
+// minimumHeap is the size of the heap at which the first collection begins if GOGC is 100.
+const minimumHeap = 4 << 20
+
 // setPercent lets the next collection begin at a heap of the given size, or at twice what is in use.
 func setPercent(least uint64) {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/globals:bytes"}, {Name: "/gc/scan/stack:bytes"}}
 	metrics.Read(sample)
-	live := sample[0].Value.Uint64()
-	if live == 0 { // nothing has been collected yet
-		live = sample[1].Value.Uint64()
+	live, roots := sample[0].Value.Uint64(), sample[1].Value.Uint64()+sample[2].Value.Uint64()
+	percent := uint64(defaultPercent)
+	if live == 0 {
+		// Nothing has been collected yet: what is in use is unknown, and a percentage of it does not count.
+		percent = least * 100 / max(minimumHeap, roots)
+	} else if live < least/2 {
+		percent = (least - live) * 100 / max(live+roots, least/20)
 	}
-	percent := defaultPercent
-	if half := least / 2; live < half {
-		percent = int((least - live) * 100 / max(live, least/20))
-	}
-	debug.SetGCPercent(percent)
+	debug.SetGCPercent(int(percent))
 }
 
 // Trim collects garbage, and returns unused memory to the system. It is for servers that have

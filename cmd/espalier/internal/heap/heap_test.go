@@ -2,9 +2,12 @@ package heap
 
 import (
 	"os"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -66,6 +69,42 @@ func TestPostpone(t *testing.T) {
 		runtime.KeepAlive(large)
 	})
 }
+
+// TestFirstCollection checks in another process, which has not collected anything, that the first collection
+// begins at the size that Postpone names, also if that changes.
+func TestFirstCollection(t *testing.T) {
+	const variable = "ESPALIER_TEST_FIRST_COLLECTION"
+	if os.Getenv(variable) == "" {
+		c := exec.Command(os.Args[0], "-test.run=^TestFirstCollection$")
+		c.Env = append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "GOGC=") }), variable+"=1")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	var stats runtime.MemStats
+	collections := func() uint32 {
+		runtime.ReadMemStats(&stats)
+		return stats.NumGC
+	}
+	for _, least := range []uint64{32 << 20, 96 << 20} {
+		Postpone(least)
+		for stats.HeapAlloc < least*3/4 {
+			garbage = make([]byte, 1<<20)
+			if n := collections(); n > 0 {
+				t.Fatalf("%d collections at a heap of %d MB, want none below %d MB", n, stats.HeapAlloc>>20, least>>20)
+			}
+		}
+	}
+	for range 96 {
+		garbage = make([]byte, 1<<20)
+	}
+	if collections() == 0 {
+		t.Errorf("no collection at a heap of %d MB", stats.HeapAlloc>>20)
+	}
+}
+
+var garbage []byte
 
 func TestTrimmer(t *testing.T) {
 	var trimmer Trimmer
