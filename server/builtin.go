@@ -54,6 +54,8 @@ func newKubernetes(f *foundation, defs *definitions.Definitions, a *services.All
 		Authorizer:  f.authorizer,
 		Guard:       roles.NewGuard(f.roles, f.authorizer, roles.Parameters{Resource: resourceOf(defs), Get: f.stored.Get}).Wrap,
 		Codecs:      f.codecs,
+		Commit:      f.db.fences.Commit,
+		Attaches:    f.db.fences.Attaches(),
 		InNamespace: f.db.fences.InNamespace,
 		Reviews: (&reviews.Config{
 			Authorizer: f.authorizer, Rules: f.authorizer,

@@ -141,6 +141,9 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 	}
 	if f.options.past() == 0 {
 		f.controllers.add(newBootstrap(f, kubernetes, first))
+		if repair := kubernetes.NewAddressRepair(); repair != nil {
+			f.controllers.add(controller{name: "service-ips", run: repair.Run})
+		}
 	}
 	published, err := newPublished(f, defs, kubernetes, virtual)
 	if err != nil {

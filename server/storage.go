@@ -129,6 +129,7 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 		Compaction:  compaction,
 		Intact:      custom.IsConversionError,
 		Lifecycle:   o.admits(plugins.Find("NamespaceLifecycle")),
+		Single:      db.registration != nil,
 		Transformer: db.encryption,
 	})
 	if len(o.Etcd.URLs) > 0 && db.registration == nil {

@@ -2,7 +2,6 @@ package services
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -15,9 +14,9 @@ import (
 
 // Begin prepares a service for a write, before the rules of kind.Rules: it keeps allocated
 // values that the client has left out, and proposes values for those that are missing. old is
-// nil for a create. stored are all stored services; it is only read if values are taken. Begin
+// nil for a create. stored is only read if values are taken. Begin
 // reports whether the write takes values. Its errors are those of kube-apiserver.
-func (a *Allocator) Begin(svc, old *corev1.Service, stored iter.Seq[*corev1.Service]) (takes bool, err error) {
+func (a *Allocator) Begin(svc, old *corev1.Service, stored Stored) (takes bool, err error) {
 	if old, err = a.complete(svc, old); err != nil {
 		return false, err
 	}
@@ -78,15 +77,15 @@ func invalid(svc *corev1.Service, errs ...*field.Error) error {
 type write struct {
 	allocator *Allocator
 	svc, old  *corev1.Service
-	stored    iter.Seq[*corev1.Service]
+	stored    Stored
 	// taken is nil until the write takes its first value.
 	taken *taken
 }
 
 func (w *write) used() *taken {
 	if w.taken == nil {
-		w.taken = &taken{ips: map[netip.Addr]bool{}, ports: map[int32]bool{}}
-		for svc := range w.stored {
+		w.taken = &taken{ips: map[netip.Addr]bool{}, ports: map[int32]bool{}, isAddress: w.stored.HasAddress}
+		for svc := range w.stored.Services {
 			w.taken.add(svc)
 		}
 	}
@@ -118,7 +117,7 @@ func (w *write) clusterIPs() error {
 		if i < have {
 			continue
 		}
-		ip, err := w.allocator.takeIP(w.used(), family, ips[i])
+		ip, err := w.allocator.takeIP(w.used(), w.ranges(family), ips[i])
 		switch {
 		case err == errFull:
 			return apierrors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP for Service %q: %w", w.svc.Name, err))
@@ -132,6 +131,24 @@ func (w *write) clusterIPs() error {
 		spec.ClusterIP = ips[0]
 	}
 	return nil
+}
+
+// ranges returns the ranges of an IP family: that of the server, and those of stored ServiceCIDRs.
+func (w *write) ranges(family corev1.IPFamily) []addresses {
+	own := w.allocator.ips[family]
+	all := []addresses{own}
+	if w.stored.Ranges == nil {
+		return all
+	}
+	for _, prefix := range w.stored.Ranges() {
+		if prefix == own.prefix || prefix.Addr().Is4() != own.prefix.Addr().Is4() {
+			continue
+		}
+		if r, err := newAddresses(prefix); err == nil { // kube-apiserver ignores such a range, too
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 // nodePorts takes the node ports that the service needs and does not have yet.

@@ -23,7 +23,7 @@ func allocator(t *testing.T, ips, ports string) *services.Allocator {
 // begin creates or updates a service as the server does it: with defaults.
 func begin(a *services.Allocator, svc, old *corev1.Service, stored ...*corev1.Service) (bool, error) {
 	services.Rules().Default(svc)
-	return a.Begin(svc, old, slices.Values(stored))
+	return a.Begin(svc, old, services.Stored{Services: slices.Values(stored)})
 }
 
 func TestCreateAllocates(t *testing.T) {

@@ -23,6 +23,10 @@ const (
 // Allocator proposes cluster IPs and node ports for services. It has no state: what is free
 // follows from the stored services.
 //
+// IPAddresses follow from the services: the write of a service creates and deletes them in the same
+// transaction. One that exists without a service, because a client has created it, makes its IP
+// taken, too.
+//
 // Two writes must not take the same value, in one server or in several. The caller reads the
 // stored services at some revision, calls [Allocator.Begin], and writes the service in a
 // transaction with the condition and the operation of [Guard]: every write that takes a value
@@ -41,6 +45,16 @@ type Allocator struct {
 	// Random returns a number between 0 and n-1 for the choice of something with a name. Nil means a
 	// random one.
 	Random func(name string, n uint64) uint64
+}
+
+// Stored is what an allocation depends on.
+type Stored struct {
+	// Services are all stored services.
+	Services iter.Seq[*corev1.Service]
+	// HasAddress reports whether there is an IPAddress for an IP. Nil means that there are none.
+	HasAddress func(netip.Addr) bool
+	// Ranges returns the ranges of the stored ServiceCIDRs. Nil means that there are none.
+	Ranges func() []netip.Prefix
 }
 
 // addresses are the usable addresses of a range: without the first one, and without the last
@@ -122,6 +136,14 @@ func (a *Allocator) Ranges() (cidrs []string) {
 	return cidrs
 }
 
+// Prefixes returns the ranges of cluster IPs, the primary one first.
+func (a *Allocator) Prefixes() (prefixes []netip.Prefix) {
+	for _, family := range a.families {
+		prefixes = append(prefixes, a.ips[family].prefix)
+	}
+	return prefixes
+}
+
 // First returns the address of the service kubernetes: the first one of the primary range.
 func (a *Allocator) First() string { return a.ips[a.families[0]].first.String() }
 
@@ -136,13 +158,26 @@ var (
 type taken struct {
 	ips   map[netip.Addr]bool
 	ports map[int32]bool
+	// isAddress reports whether an IP has an IPAddress. It may be nil.
+	isAddress func(netip.Addr) bool
+}
+
+func (t *taken) hasIP(ip netip.Addr) bool { return t.ips[ip] || t.isAddress != nil && t.isAddress(ip) }
+
+// ClusterIPs returns the cluster IPs of a service.
+func ClusterIPs(svc *corev1.Service) (ips []netip.Addr) {
+	for _, ip := range slices.Concat(svc.Spec.ClusterIPs, []string{svc.Spec.ClusterIP}) {
+		// None is no address.
+		if addr, err := netip.ParseAddr(ip); err == nil && !slices.Contains(ips, addr.Unmap()) {
+			ips = append(ips, addr.Unmap())
+		}
+	}
+	return ips
 }
 
 func (t *taken) add(svc *corev1.Service) {
-	for _, ip := range slices.Concat(svc.Spec.ClusterIPs, []string{svc.Spec.ClusterIP}) {
-		if addr, err := netip.ParseAddr(ip); err == nil {
-			t.ips[addr.Unmap()] = true
-		}
+	for _, ip := range ClusterIPs(svc) {
+		t.ips[ip] = true
 	}
 	for _, port := range append(nodePorts(svc), svc.Spec.HealthCheckNodePort) {
 		t.ports[port] = true
@@ -178,32 +213,37 @@ func Free(svc, old *corev1.Service, stored iter.Seq[*corev1.Service]) bool {
 	return true
 }
 
-// takeIP takes an address, or any free one if it is empty.
-func (a *Allocator) takeIP(t *taken, family corev1.IPFamily, ip string) (string, error) {
-	r := a.ips[family]
+// takeIP takes an address of one of the ranges, or any free one if it is empty. The first range is the
+// first choice.
+func (a *Allocator) takeIP(t *taken, ranges []addresses, ip string) (string, error) {
 	if ip == "" {
-		i, err := a.pick("ip", r.size, 16, 256, func(i uint64) bool { return t.ips[r.at(i)] })
-		if err != nil {
-			return "", err
+		for _, r := range ranges {
+			if i, err := a.pick("ip", r.size, 16, 256, func(i uint64) bool { return t.hasIP(r.at(i)) }); err == nil {
+				t.ips[r.at(i)] = true
+				return r.at(i).String(), nil
+			}
 		}
-		t.ips[r.at(i)] = true
-		return r.at(i).String(), nil
+		return "", errFull
 	}
 	addr, err := netip.ParseAddr(ip)
 	if err != nil {
 		return "", err
 	}
 	addr = addr.Unmap()
-	switch {
-	case !r.prefix.Contains(addr):
-		return "", errIPOutside
-	case addr.Less(r.first), r.last.Less(addr):
-		return "", fmt.Errorf("the provided IP (%v) is not in the valid range. The range of valid IPs is %s", addr, r.prefix)
-	case t.ips[addr]:
-		return "", errIPAllocated
+	err = errIPOutside
+	for _, r := range ranges {
+		switch {
+		case !r.prefix.Contains(addr):
+		case addr.Less(r.first), r.last.Less(addr):
+			err = fmt.Errorf("the provided IP (%v) is not in the valid range. The range of valid IPs is %s", addr, r.prefix)
+		case t.hasIP(addr):
+			return "", errIPAllocated
+		default:
+			t.ips[addr] = true
+			return ip, nil
+		}
 	}
-	t.ips[addr] = true
-	return ip, nil
+	return "", err
 }
 
 // at returns the address with an index.

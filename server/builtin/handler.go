@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 	"espalier.dev/kinds"
 	"espalier.dev/kinds/services"
 	"espalier.dev/policies"
+	"espalier.dev/server/fence"
 	"espalier.dev/server/ids"
 	serverrest "espalier.dev/server/rest"
 	"espalier.dev/server/served"
@@ -48,6 +50,10 @@ type Config struct {
 	IDs *ids.Source
 	// Services allocates what services need.
 	Services *services.Allocator
+	// Commit makes a change if an object has a revision, and Attaches is set if the transactions of
+	// writes can make changes of other keys; see [fence.Fences].
+	Commit   func(ctx context.Context, c fence.Change, object string, revision int64) (bool, error)
+	Attaches bool
 	// InNamespace returns the condition of a transaction that creates objects in a namespace.
 	InNamespace func(name string) clientv3.Cmp
 	// Tokens issues tokens for service accounts.
@@ -65,7 +71,9 @@ type Config struct {
 // store.
 type Handler struct {
 	*Reader
-	config    Config
+	config Config
+	// addresses returns the IPAddresses, or nil if there are none.
+	addresses func() *addresses
 	resources map[runtimeschema.GroupVersionResource]*kinds.Resource
 	// served has the resources that requests can reach.
 	served map[runtimeschema.GroupVersionResource]bool
@@ -98,6 +106,7 @@ func New(c Config) *Handler {
 	for _, r := range kinds.All() {
 		h.resources[r.GroupVersionResource()] = r
 	}
+	h.addresses = sync.OnceValue(func() *addresses { return newAddresses(h) })
 	h.converter = lazily(h.newConverter)
 	h.equivalents = sync.OnceValue(func() runtime.EquivalentResourceMapper { return policies.BuiltinEquivalents(c.Reader.served) })
 	h.described = lazily(h.newDescribed)

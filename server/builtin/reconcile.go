@@ -84,13 +84,7 @@ func (h *Handler) createTogether(ctx context.Context, objects []kind.Object) (le
 			if err != nil {
 				return nil, err
 			}
-			created := obj.DeepCopyObject().(kind.Object)
-			rest.FillObjectMetaSystemFields(created)
-			e.store.CreateStrategy.PrepareForCreate(apirequest.WithNamespace(ctx, namespace), created)
-			if e.hasStatus(obj) {
-				kind.Part(created, "Status").Set(kind.Part(obj.DeepCopyObject().(kind.Object), "Status"))
-			}
-			if values[e.prefix.Key(namespace, obj.GetName())], err = runtime.Encode(e.codec, created); err != nil {
+			if values[e.prefix.Key(namespace, obj.GetName())], err = e.encodeNew(apirequest.WithNamespace(ctx, namespace), obj); err != nil {
 				return nil, fmt.Errorf("%T %s: %w", obj, obj.GetName(), err)
 			}
 		}
@@ -105,6 +99,17 @@ func (h *Handler) createTogether(ctx context.Context, objects []kind.Object) (le
 		}
 	}
 	return left, nil
+}
+
+// encodeNew returns an object of the server itself as it is stored when it is created.
+func (e *endpoint) encodeNew(ctx context.Context, obj kind.Object) ([]byte, error) {
+	created := obj.DeepCopyObject().(kind.Object)
+	rest.FillObjectMetaSystemFields(created)
+	e.store.CreateStrategy.PrepareForCreate(ctx, created)
+	if e.hasStatus(obj) {
+		kind.Part(created, "Status").Set(kind.Part(obj.DeepCopyObject().(kind.Object), "Status"))
+	}
+	return runtime.Encode(e.codec, created)
 }
 
 // reconcile creates a role or binding, or brings it up to date.

@@ -24,6 +24,7 @@ import (
 type serviceStorage struct {
 	*registry.Store
 	allocator *services.Allocator
+	addresses *addresses
 	stored    *store.Store
 	prefix    string
 	codec     runtime.Codec
@@ -38,8 +39,11 @@ type takingKey struct{}
 // newServiceStorage adds allocation to the registry of services.
 func (h *Handler) newServiceStorage(e *endpoint) *serviceStorage {
 	s := e.store
-	out := &serviceStorage{Store: s, allocator: h.config.Services, stored: h.objects,
+	out := &serviceStorage{Store: s, allocator: h.config.Services, addresses: h.addresses(), stored: h.objects,
 		prefix: string(e.prefix), codec: e.codec, turn: make(chan struct{}, 1)}
+	if out.addresses != nil {
+		s.Storage.Storage = &serviceWrites{s.Storage.Storage, out.addresses}
+	}
 	s.BeginCreate = func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (registry.FinishFunc, error) {
 		return finish, out.begin(ctx, obj.(*corev1.Service), nil)
 	}
@@ -73,7 +77,9 @@ func (s *serviceStorage) begin(ctx context.Context, svc, old *corev1.Service) er
 		return err
 	}
 	snapshot := s.stored.Snapshot()
-	takes, err := s.allocator.Begin(svc, old, s.all(snapshot))
+	stored := s.addresses.stored(snapshot, svc)
+	stored.Services = s.all(snapshot)
+	takes, err := s.allocator.Begin(svc, old, stored)
 	lock.Held, lock.Revision = takes, snapshot.Revision
 	lock.Renew = func(ctx context.Context) (int64, error) {
 		if _, err := s.stored.Sync(ctx); err != nil {

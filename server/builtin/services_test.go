@@ -16,7 +16,8 @@ import (
 )
 
 // TestServicesOfServers creates and deletes services through two servers at the same time, in
-// ranges that are almost too small. At no revision may two services have the same value.
+// ranges that are almost too small. At no revision may two services have the same value, or a cluster
+// IP have no IPAddress, or an IPAddress no service.
 func TestServicesOfServers(t *testing.T) {
 	t.Parallel()
 	const workers, rounds = 8, 10
@@ -66,7 +67,7 @@ func TestServicesOfServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		most = max(most, len(resp.Kvs))
-		owners := map[string]string{}
+		owners, ips := map[string]string{}, []string{}
 		for _, kv := range resp.Kvs {
 			obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(kv.Value, nil, nil)
 			if err != nil {
@@ -74,6 +75,7 @@ func TestServicesOfServers(t *testing.T) {
 			}
 			svc := obj.(*corev1.Service)
 			values := []string{svc.Spec.ClusterIP}
+			ips = append(ips, values...)
 			for _, p := range svc.Spec.Ports {
 				if p.NodePort != 0 {
 					values = append(values, fmt.Sprint(p.NodePort))
@@ -85,6 +87,9 @@ func TestServicesOfServers(t *testing.T) {
 				}
 				owners[v] = svc.Name
 			}
+		}
+		if err := sameAddresses(t.Context(), etcd, revision, ips); err != nil {
+			t.Fatalf("revision %d: %v", revision, err)
 		}
 	}
 	if most < workers/2 {

@@ -64,6 +64,8 @@ type Fences struct {
 	store       *store.Store
 	// lifecycle requires that the namespaces of created objects exist.
 	lifecycle bool
+	// single is set if a transaction can write only one object.
+	single bool
 	// namespaceDecoder returns the decoder of namespaces.
 	namespaceDecoder func() runtime.Decoder
 }
@@ -85,6 +87,8 @@ type Config struct {
 	// Lifecycle requires that the namespaces of created objects exist. Without it, only those
 	// that are being deleted reject objects.
 	Lifecycle bool
+	// Single is set if a transaction can write only one object, as with kine.
+	Single bool
 	// Transformer decrypts and encrypts stored values. Nil means that they are not encrypted.
 	Transformer store.Transformer
 }
@@ -93,7 +97,7 @@ type Config struct {
 func New(c Config) *Fences {
 	f := &Fences{
 		client: c.Client, root: c.Root, intact: c.Intact, transformer: c.Transformer, stop: func() {},
-		store: c.Store, lifecycle: c.Lifecycle, namespaceDecoder: sync.OnceValue(newNamespaceDecoder),
+		store: c.Store, lifecycle: c.Lifecycle, single: c.Single, namespaceDecoder: sync.OnceValue(newNamespaceDecoder),
 	}
 	var compacted func() int64
 	if c.Compaction != 0 {

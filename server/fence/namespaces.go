@@ -182,7 +182,8 @@ type Lock struct {
 	Renew func(context.Context) (revision int64, err error)
 }
 
-// ErrLocked is the error of a write because another one has held the lock since.
+// ErrLocked is the error of a write because another one has held the lock since, or has changed what
+// is attached to it.
 var ErrLocked = errors.New("another write has held the lock")
 
 type lockKey struct{}
@@ -207,6 +208,10 @@ func (c *contents) OptimisticPut(ctx context.Context, key string, value []byte, 
 	}
 	n := c.fences.in(c.prefix, key)
 	for {
+		attached, err := c.fences.attached(ctx)
+		if err != nil {
+			return kubernetes.PutResponse{}, err
+		}
 		conditions := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision)}
 		puts := []clientv3.Op{clientv3.OpPut(key, string(value), clientv3.WithLease(opts.LeaseID))}
 		reads := []clientv3.Op{clientv3.OpGet(key), clientv3.OpGet(n.fence)}
@@ -219,6 +224,7 @@ func (c *contents) OptimisticPut(ctx context.Context, key string, value []byte, 
 			puts = append(puts, clientv3.OpPut(name, ""))
 			reads = append(reads, clientv3.OpGet(name, clientv3.WithKeysOnly()))
 		}
+		conditions, puts, reads = append(conditions, attached.conditions...), append(puts, attached.writes...), append(reads, attached.reads...)
 		txn, err := c.fences.client.Txn(ctx).If(conditions...).Then(puts...).Else(reads...).Commit()
 		if err != nil {
 			return kubernetes.PutResponse{}, err
@@ -242,8 +248,40 @@ func (c *contents) OptimisticPut(ctx context.Context, key string, value []byte, 
 				continue
 			}
 		}
+		if resp.KV.GetModRevision() == expectedRevision && attached.outdated(txn.Responses) {
+			return kubernetes.PutResponse{}, ErrLocked
+		}
 		if resp.KV != nil || !again {
 			return resp, nil
+		}
+	}
+}
+
+// OptimisticDelete deletes an object.
+func (c *contents) OptimisticDelete(ctx context.Context, key string, expectedRevision int64,
+	_ kubernetes.DeleteOptions) (kubernetes.DeleteResponse, error) {
+	for {
+		attached, err := c.fences.attached(ctx)
+		if err != nil {
+			return kubernetes.DeleteResponse{}, err
+		}
+		txn, err := c.fences.client.Txn(ctx).
+			If(append(attached.conditions, clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision))...).
+			Then(append([]clientv3.Op{clientv3.OpDelete(key)}, attached.writes...)...).
+			Else(append([]clientv3.Op{clientv3.OpGet(key)}, attached.reads...)...).
+			Commit()
+		if err != nil {
+			return kubernetes.DeleteResponse{}, err
+		}
+		resp := kubernetes.DeleteResponse{Succeeded: txn.Succeeded, Revision: txn.Header.Revision}
+		if txn.Succeeded {
+			return resp, nil
+		}
+		if resp.KV = first(txn.Responses[0]); resp.KV.GetModRevision() != expectedRevision || !attached.outdated(txn.Responses) {
+			return resp, nil
+		}
+		if _, err := c.fences.store.Sync(ctx); err != nil {
+			return kubernetes.DeleteResponse{}, err
 		}
 	}
 }
