@@ -202,6 +202,12 @@ func (b *tab) run(actions ...chromedp.Action) {
 	}
 }
 
+// do runs a script.
+func (b *tab) do(script string) {
+	b.t.Helper()
+	b.run(chromedp.Evaluate(script, nil))
+}
+
 // eval returns the value of an expression as a string.
 func (b *tab) eval(expression string) string {
 	b.t.Helper()

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 )
 
@@ -23,6 +24,7 @@ window.editors = () => [...document.querySelectorAll(".editor")].map((e) => {
     completion: () => e.querySelector(".popup:not([hidden]) [aria-selected=true] .label")?.textContent,
     tip: () => e.querySelector(".tip:not([hidden])")?.innerText ?? "",
     underlined: () => [...e.querySelectorAll(".line .error")].map((x) => x.textContent).join(""),
+    place: (text) => [...e.querySelectorAll(".line span")].find((x) => x.textContent === text)?.getBoundingClientRect(),
   };
   const root = e.querySelector(".host").shadowRoot;
   const content = root.querySelector(".cm-content");
@@ -44,6 +46,7 @@ window.editors = () => [...document.querySelectorAll(".editor")].map((e) => {
     completion: () => root.querySelector(".cm-tooltip-autocomplete [aria-selected] .cm-completionLabel")?.textContent,
     tip: () => root.querySelector(".cm-about")?.innerText ?? "",
     underlined: () => [...root.querySelectorAll(".cm-lintRange-error")].map((x) => x.textContent).join(""),
+    place: (text) => [...root.querySelectorAll(".cm-line span")].find((x) => x.textContent === text)?.getBoundingClientRect(),
   };
 });
 window.editor = (label) => editors().find((e) => e.shown && e.label === label);
@@ -67,6 +70,16 @@ func withEditors(t *testing.T, test func(t *testing.T, serve func(args ...string
 			test(t, func(args ...string) string { return serveWith(t, i, args...) })
 		})
 	}
+}
+
+// point moves the mouse to a text in an editor.
+func (b *tab) point(label, text string) {
+	b.t.Helper()
+	place := fmt.Sprintf("editor(%q).place(%q)", label, text)
+	b.wait(place)
+	var x, y float64
+	b.run(chromedp.Evaluate(place+".left + 5", &x), chromedp.Evaluate(place+".top + 8", &y))
+	b.run(chromedp.MouseEvent(input.MouseMoved, x-2, y), chromedp.MouseEvent(input.MouseMoved, x, y))
 }
 
 // typeAt replaces the text of an editor.

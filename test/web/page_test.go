@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -100,6 +101,30 @@ func testPlayground(t *testing.T, serve func(args ...string) string) {
 		b.screenshot(editor + "-completion")
 		b.run(chromedp.KeyEvent(kb.Enter))
 		b.wait(`editor("Object").value().includes("  concurrencyPolicy:")`)
+	})
+	t.Run("completion of values", func(t *testing.T) {
+		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  schedule: 0 1 * * *\n  concurrencyPolicy: ")
+		b.run(chromedp.KeyEvent("F"))
+		b.wait(`editor("Object").completion() === "Forbid"`)
+		b.run(chromedp.KeyEvent(kb.Enter))
+		b.wait(`editor("Object").value().endsWith("  concurrencyPolicy: Forbid")`)
+		b.text("Accepted: an API server would create this object")
+	})
+	t.Run("a finding is underlined where it is", func(t *testing.T) {
+		b.typeAt("Object", "# 🌲 é\napiVersion: example.com/v1\nkind: CronTab\nmetadata: {name: a}\nspec: {schedule: 0 * * *, replicas: 0}\n")
+		b.wait(`editor("Object").underlined() === "0 * * *0"`)
+	})
+	t.Run("hover with the mouse", func(t *testing.T) {
+		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  schedule: never\n")
+		b.wait(`editor("Object").underlined() === "never"`)
+		b.point("Object", "schedule")
+		b.wait(`editor("Object").tip().includes("Cron schedule with five fields")`)
+		b.point("Object", "never")
+		b.wait(`editor("Object").tip().includes("should match")`)
+		b.point("CustomResourceDefinitions", "scope")
+		b.wait(`editor("CustomResourceDefinitions").tip() !== ""`)
+		b.screenshot(editor + "-hover-keyword")
+		b.run(chromedp.MouseEvent(input.MouseMoved, 3, 3))
 	})
 	t.Run("hover", func(t *testing.T) {
 		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  replicas: 0\n")

@@ -63,6 +63,8 @@ type CheckedObject struct {
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name,omitempty"`
+	// CRD is the name of the CRD of the object. It is empty for Kubernetes' own kinds.
+	CRD string `json:"crd,omitempty"`
 	// Update is set if the object replaces an old one.
 	Update bool `json:"update,omitempty"`
 	// BuiltIn is set for Kubernetes' own kinds.
@@ -145,6 +147,9 @@ func (e *Engine) check(ctx context.Context, r CheckRequest) (*CheckAnswer, error
 		var uses *definition
 		o.Outcome, uses = c.in(set, r.Semantics)
 		o.BuiltIn = uses == nil && o.Verdict != Unknown
+		if uses != nil {
+			o.CRD = uses.item.name
+		}
 		o.Unevaluated = e.options.Rules == nil && uses.hasRules(it.GroupVersionKind().Version)
 		if r.Both && uses != nil {
 			others, err := e.set(r.CRDs, r.Semantics.other())

@@ -130,20 +130,6 @@ type FieldsAnswer struct {
 	Range *Range `json:"range,omitempty"`
 }
 
-// RuleCost is a CEL rule with its estimated cost.
-type RuleCost struct {
-	// Path is that of the field.
-	Path  string `json:"path"`
-	Index int    `json:"index"`
-	Rule  string `json:"rule"`
-	// Cost is the estimate for all values of an object, and Limit the highest one that is accepted.
-	Cost  uint64 `json:"cost"`
-	Limit uint64 `json:"limit"`
-	// Exceeded is set if the API server rejects the rule, and Error is why it does not compile.
-	Exceeded bool   `json:"exceeded,omitempty"`
-	Error    string `json:"error,omitempty"`
-}
-
 // fields answers a FieldsRequest.
 func (e *Engine) fields(ctx context.Context, r FieldsRequest) (*FieldsAnswer, error) {
 	v, d, err := e.find(r.VersionRequest)
@@ -158,9 +144,11 @@ func (e *Engine) fields(ctx context.Context, r FieldsRequest) (*FieldsAnswer, er
 	if d == nil {
 		return answer, nil
 	}
-	for _, c := range e.costs(ctx, d, v) {
-		if c.Path == doc.Field.Path || parentField(c.Path) == doc.Field.Path {
-			answer.Costs = append(answer.Costs, c)
+	if known, err := e.costs(ctx, d, v); err == nil { // without them, the fields are shown
+		for _, c := range known.Rules {
+			if c.Path == doc.Field.Path || parentField(c.Path) == doc.Field.Path {
+				answer.Costs = append(answer.Costs, c)
+			}
 		}
 	}
 	if p, ok := schemaOf(v.Structural(), doc.Field.Path); ok {
@@ -203,29 +191,6 @@ func schemaOf(s *schema.Structural, path string) (at schema.SchemaPath, ok bool)
 func parentField(path string) string {
 	path = strings.TrimSuffix(strings.TrimSuffix(path, "[]"), ".*")
 	return path[:max(strings.LastIndexByte(path, '.'), 0)]
-}
-
-// costs returns the rules of a version with their costs.
-func (e *Engine) costs(ctx context.Context, d *definition, v *crd.Version) []RuleCost {
-	if known, ok := d.costs.Load(v.Name()); ok {
-		return known.([]RuleCost)
-	}
-	costs := []RuleCost{}
-	if e.options.Rules != nil && v.Structural() != nil {
-		report := e.options.Rules.CheckRules(ctx, crd.RuleCheck{Root: v.Structural()})
-		for _, rule := range report.Rules() {
-			c := RuleCost{Path: impact.FieldPath(rule.Path), Index: rule.Index, Rule: rule.Source.Rule, Cost: rule.Cost.Total, Limit: rule.Cost.Limit,
-				Exceeded: rule.Cost.Exceeded()}
-			if rule.Err != nil {
-				c.Error = rule.Err.Error()
-			}
-			costs = append(costs, c)
-		}
-	}
-	if ctx.Err() == nil {
-		d.costs.Store(v.Name(), costs)
-	}
-	return costs
 }
 
 // SearchRequest asks for the fields whose name, path or description contains a text.

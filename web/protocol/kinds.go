@@ -26,6 +26,7 @@ func (e *Engine) moreHandlers() map[string]handler {
 		"kinds":     handle(e.kindsOwn),
 		"fields":    handle(e.fields),
 		"search":    handle(e.search),
+		"rules":     handle(e.rules),
 		"form":      handle(e.form),
 		"sample":    handle(e.sample),
 		"generate":  handle(e.generate),

@@ -1,6 +1,6 @@
 // Compare: what a change of a CRD means for stored objects and clients.
 
-import type { Context, View } from "./context";
+import { assistance, type Context, type View } from "./context";
 import { h, plural, replace } from "./dom";
 import { newEditor, type Editor } from "./editor";
 import { Latest } from "./engine";
@@ -11,18 +11,26 @@ export class Compare implements View {
   readonly element: HTMLElement;
   private readonly before: Editor;
   private readonly after: Editor;
+  private readonly objects: Editor;
   private readonly result = h("div", { class: "result", "aria-live": "polite" });
   private readonly latest = new Latest();
 
   constructor(private readonly c: Context) {
     this.before = newEditor("Old CRD", () => this.edited());
     this.after = newEditor("New CRD", () => this.edited());
+    this.objects = newEditor("Objects", () => this.edited(), assistance(c));
+    this.objects.hint = "Paste objects to see which of them the change affects.";
     this.element = h(
       "div",
       { class: "playground" },
       h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Old CRD")), this.before.element),
       h("section", { class: "pane" }, h("header", {}, h("h2", {}, "New CRD")), this.after.element),
-      h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Changes")), this.result),
+      h(
+        "div",
+        { class: "stack" },
+        h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Changes")), this.result),
+        h("section", { class: "pane tried" }, h("header", {}, h("h2", {}, "Objects to try")), this.objects.element),
+      ),
     );
   }
 
@@ -30,12 +38,14 @@ export class Compare implements View {
     if (this.c.state.before === "") this.c.state.before = this.c.state.crds;
     this.before.set(this.c.state.before);
     this.after.set(this.c.state.crds);
+    this.objects.set(this.c.state.object);
     this.ask(0);
   }
 
   private edited(): void {
     this.c.state.before = this.before.value;
     this.c.state.crds = this.after.value;
+    this.c.state.object = this.objects.value;
     this.c.changed();
     this.ask(250);
   }
@@ -59,7 +69,7 @@ export class Compare implements View {
     this.result.classList.remove("stale");
     const worst = a.changes.some((c) => c.severity === "error") ? "rejected" : a.changes.some((c) => c.severity === "warning") ? "unknown" : "accepted";
     const text = a.changes.length === 0 ? "No changes" : plural(a.changes.length, "change");
-    const tried = a.tried > 0 ? `tried with ${plural(a.tried, "object")} of the playground` : "";
+    const tried = a.tried > 0 ? "tried with " + plural(a.tried, "object") : "";
     replace(
       this.result,
       findingList(a.problems, {}),

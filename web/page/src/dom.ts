@@ -81,10 +81,20 @@ export function copyButton(text: () => string): HTMLButtonElement {
   return button;
 }
 
+// flashing has the timers of buttons that show a message, with their own texts.
+const flashing = new WeakMap<HTMLElement, { timer: number; text: string }>();
+
+// flash shows a message on a button for a moment.
 export function flash(button: HTMLElement, message: string): void {
-  const before = button.textContent;
+  const before = flashing.get(button);
+  window.clearTimeout(before?.timer);
+  const text = before?.text ?? button.textContent ?? "";
   button.textContent = message;
-  window.setTimeout(() => (button.textContent = before), 1500);
+  const timer = window.setTimeout(() => {
+    flashing.delete(button);
+    button.textContent = text;
+  }, 1500);
+  flashing.set(button, { timer, text });
 }
 
 // plural returns a number with its noun.

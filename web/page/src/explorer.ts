@@ -5,6 +5,7 @@ import { copyButton, h, replace, type Child } from "./dom";
 import { Latest } from "./engine";
 import { findingList } from "./findings";
 import type { Field, FieldsAnswer, Resource, RuleCost } from "./protocol";
+import { costNote } from "./rules";
 
 const tabs: { id: string; label: string }[] = [
   { id: "tree", label: "Fields" },
@@ -213,11 +214,13 @@ export class Explorer implements View {
       return [a.noSchema && h("p", { class: "note" }, "This version has no schema."), body && h("div", { class: "body root" }, body), h("ul", { class: "tree" }, ...(await this.fields(a, version, other, "")))];
     }
     const a = await (this.tab.startsWith("sample") ? e.ask("sample", { ...request, full: this.tab === "sample-full" }, signal) : e.ask("form", { ...request, form: this.tab }, signal));
-    return [findingList(a.findings ?? [], {}), this.file("", a.text)];
+    const isSample = this.tab.startsWith("sample");
+    const use = h("button", { type: "button", class: "quiet", onclick: () => this.c.open({ view: "playground", object: a.text, old: "", update: false }) }, "Open in playground");
+    return [findingList(a.findings ?? [], {}), this.file("", a.text, isSample && use)];
   }
 
-  private file(name: string, text: string): HTMLElement {
-    return h("div", { class: "file" }, h("header", {}, h("h3", {}, name), copyButton(() => text)), h("pre", { tabindex: 0, "aria-label": name || "Text" }, text));
+  private file(name: string, text: string, ...more: Child[]): HTMLElement {
+    return h("div", { class: "file" }, h("header", {}, h("h3", {}, name), ...more, copyButton(() => text)), h("pre", { tabindex: 0, "aria-label": name || "Text" }, text));
   }
 
   private async search(signal: AbortSignal): Promise<void> {
@@ -384,7 +387,8 @@ function facts(f: Field, costs: RuleCost[]): HTMLElement | undefined {
           h("code", {}, r.rule),
           !!r.message && h("span", {}, " " + r.message),
           r.transition && h("span", { class: "badge" }, "on update"),
-          cost && h("span", { class: "cost" + (cost.exceeded || cost.error ? " exceeded" : "") }, cost.error ?? costText(cost)),
+          cost && costNote(cost),
+          ...(cost?.bounds ?? []).map((b) => h("span", { class: "cost" }, "within the limit: " + b.message)),
         ),
       ]);
     }
@@ -392,9 +396,4 @@ function facts(f: Field, costs: RuleCost[]): HTMLElement | undefined {
   }
   if (rows.length === 0) return undefined;
   return h("dl", {}, ...rows.flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)]));
-}
-
-function costText(c: RuleCost): string {
-  const percent = (100 * c.cost) / c.limit;
-  return `estimated cost ${percent > 1000 ? "far over" : percent < 0.1 ? "< 0.1% of" : percent.toFixed(1) + "% of"} the limit`;
 }

@@ -6,6 +6,7 @@ import { newEditor, type Editor } from "./editor";
 import { Latest } from "./engine";
 import { counts, findingList, type Actions } from "./findings";
 import type { CheckAnswer, CheckedObject, Finding, Line, Outcome, Resource } from "./protocol";
+import { Rules } from "./rules";
 
 export class Playground implements View {
   readonly element: HTMLElement;
@@ -18,6 +19,7 @@ export class Playground implements View {
   private readonly kinds = h("select", { class: "kinds", "aria-label": "New object of a kind" }, h("option", { value: "" }, "New object…"));
   private readonly result = h("div", { class: "result", "aria-live": "polite" });
   private readonly latest = new Latest();
+  private readonly rules: Rules;
   partial = false;
   // kept is the last result of a text that can be read.
   private kept: HTMLElement[] = [];
@@ -29,6 +31,7 @@ export class Playground implements View {
     this.old = newEditor("Object before the update", () => this.edited(), help);
     this.crds.hint = "Paste CRDs, or drop files or a folder here.\nKubernetes' own kinds need no CRD.";
     this.object.hint = "Paste an object, or press Ctrl+Space for completions.";
+    this.rules = new Rules(c, { reveal: (r) => this.crds.reveal(r), fix: (f, crds) => applyFix(c, this.crds, crds, f) });
     this.update = h("input", { type: "checkbox", id: "update" });
     this.update.addEventListener("change", () => {
       if (this.update.checked && this.old.value === "") this.old.set(this.object.value);
@@ -103,6 +106,7 @@ export class Playground implements View {
     s.update = this.update.checked;
     this.oldPane.hidden = !s.update;
     this.c.changed();
+    this.rules.cancel();
     this.ask(120);
   }
 
@@ -144,7 +148,9 @@ export class Playground implements View {
     else this.kept = cards;
     if (a.more) parts.push(h("p", { class: "note" }, "There are more objects than are shown."));
     if (a.objects.length === 0 && a.text.length === 0) parts.push(h("p", { class: "note" }, "Enter an object to see what an API server would store."));
+    parts.push(this.rules.element);
     replace(this.result, ...parts);
+    if (!a.partial && !broken) this.rules.show(a.objects);
   }
 
   // withoutRules tells why no rules were evaluated.

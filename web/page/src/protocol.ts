@@ -53,6 +53,7 @@ export interface CheckedObject extends Outcome {
   kind: string;
   namespace?: string;
   name?: string;
+  crd?: string;
   update?: boolean;
   // unevaluated is set if the CRD has rules that were not evaluated.
   unevaluated?: boolean;
@@ -126,10 +127,20 @@ export interface RuleCost {
   path: string;
   index: number;
   rule: string;
+  keyword?: string;
   cost: number;
   limit: number;
   exceeded?: boolean;
   error?: string;
+  bounds?: Fix[];
+  range?: Range;
+}
+
+export interface RulesAnswer {
+  rules: RuleCost[];
+  cost: number;
+  limit: number;
+  exceeded?: boolean;
 }
 
 export interface FieldsAnswer {
@@ -212,6 +223,7 @@ export interface Answers {
   kinds: { kinds: Resource[] };
   fields: FieldsAnswer;
   search: SearchAnswer;
+  rules: RulesAnswer;
   form: TextAnswer;
   sample: TextAnswer;
   generate: GenerateAnswer;

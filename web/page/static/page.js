@@ -49,10 +49,17 @@
     });
     return button;
   }
+  var flashing = /* @__PURE__ */ new WeakMap();
   function flash(button, message2) {
-    const before = button.textContent;
+    const before = flashing.get(button);
+    window.clearTimeout(before?.timer);
+    const text = before?.text ?? button.textContent ?? "";
     button.textContent = message2;
-    window.setTimeout(() => button.textContent = before, 1500);
+    const timer2 = window.setTimeout(() => {
+      flashing.delete(button);
+      button.textContent = text;
+    }, 1500);
+    flashing.set(button, { timer: timer2, text });
   }
   function plural(n, noun) {
     return `${n} ${noun}${n === 1 ? "" : "s"}`;
@@ -1131,6 +1138,29 @@
     return (o.namespace ?? "") + "/" + o.name;
   }
 
+  // context.ts
+  function assistance(c) {
+    return {
+      async complete(text, offset, signal) {
+        return (await c.engine.ask("complete", { crds: c.state.crds, text, offset, semantics: c.state.semantics }, signal)).items;
+      },
+      hover(text, offset, signal) {
+        return c.engine.ask("hover", { crds: c.state.crds, text, offset, semantics: c.state.semantics }, signal);
+      }
+    };
+  }
+  function applyFix(c, editor, text, fix) {
+    const changed = () => c.say("The text has changed: choose the fix again.");
+    if (editor.value !== text) return changed();
+    const controller = new AbortController();
+    const abort = () => controller.abort();
+    editor.element.addEventListener("keydown", abort, { once: true });
+    c.engine.ask("apply", { text, fix }, controller.signal).then(
+      (a) => editor.value === text ? editor.edit(a.start, a.end, a.text) : changed(),
+      (e) => controller.signal.aborted ? changed() : c.say(e instanceof Error ? e.message : String(e))
+    ).finally(() => editor.element.removeEventListener("keydown", abort));
+  }
+
   // highlight.ts
   var value = /"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?|[&*!][^\s,\]}]+|[[\]{},]|[^\s,[\]{}#"'][^,[\]{}#]*|#/g;
   function highlight(line) {
@@ -1618,29 +1648,39 @@
       this.c = c;
       this.before = newEditor("Old CRD", () => this.edited());
       this.after = newEditor("New CRD", () => this.edited());
+      this.objects = newEditor("Objects", () => this.edited(), assistance(c));
+      this.objects.hint = "Paste objects to see which of them the change affects.";
       this.element = h(
         "div",
         { class: "playground" },
         h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Old CRD")), this.before.element),
         h("section", { class: "pane" }, h("header", {}, h("h2", {}, "New CRD")), this.after.element),
-        h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Changes")), this.result)
+        h(
+          "div",
+          { class: "stack" },
+          h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Changes")), this.result),
+          h("section", { class: "pane tried" }, h("header", {}, h("h2", {}, "Objects to try")), this.objects.element)
+        )
       );
     }
     c;
     element;
     before;
     after;
+    objects;
     result = h("div", { class: "result", "aria-live": "polite" });
     latest = new Latest();
     refresh() {
       if (this.c.state.before === "") this.c.state.before = this.c.state.crds;
       this.before.set(this.c.state.before);
       this.after.set(this.c.state.crds);
+      this.objects.set(this.c.state.object);
       this.ask(0);
     }
     edited() {
       this.c.state.before = this.before.value;
       this.c.state.crds = this.after.value;
+      this.c.state.object = this.objects.value;
       this.c.changed();
       this.ask(250);
     }
@@ -1662,7 +1702,7 @@
       this.result.classList.remove("stale");
       const worst = a.changes.some((c) => c.severity === "error") ? "rejected" : a.changes.some((c) => c.severity === "warning") ? "unknown" : "accepted";
       const text = a.changes.length === 0 ? "No changes" : plural(a.changes.length, "change");
-      const tried = a.tried > 0 ? `tried with ${plural(a.tried, "object")} of the playground` : "";
+      const tried = a.tried > 0 ? "tried with " + plural(a.tried, "object") : "";
       replace(
         this.result,
         findingList(a.problems, {}),
@@ -1933,6 +1973,96 @@ spec:
     }
   ];
 
+  // rules.ts
+  var maxKinds = 5;
+  var unbounded = 2 ** 63;
+  function share(cost, limit) {
+    if (cost >= unbounded) return "cost is unbounded";
+    const percent = 100 * cost / limit;
+    if (percent > 100) return `estimated cost is ${percent < 1e3 ? (percent / 100).toFixed(1) : Math.round(percent / 100).toLocaleString("en")} times the limit`;
+    return `estimated cost is ${percent < 0.1 ? "less than 0.1" : percent.toFixed(1)}% of the limit`;
+  }
+  function costNote(c) {
+    return h("span", { class: "cost" + (c.exceeded || c.error ? " exceeded" : "") }, c.error ?? share(c.cost, c.limit));
+  }
+  var Rules = class {
+    constructor(c, actions) {
+      this.c = c;
+      this.actions = actions;
+    }
+    c;
+    actions;
+    element = h("div", { class: "rules" });
+    latest = new Latest();
+    // shown is what the rules are those of.
+    shown = "";
+    // cancel drops the answer that is awaited.
+    cancel() {
+      this.latest.cancel();
+    }
+    // show shows the rules of the kinds of objects.
+    show(objects) {
+      const { crds, semantics: semantics2 } = this.c.state;
+      const kinds = /* @__PURE__ */ new Map();
+      for (const o of objects) {
+        const version = o.apiVersion.split("/").pop() ?? "";
+        if (o.crd && kinds.size < maxKinds) kinds.set(o.crd + " " + version, { crd: o.crd, version, title: o.kind + " " + version });
+      }
+      const wanted = JSON.stringify([crds, semantics2, ...kinds.keys()]);
+      if (wanted === this.shown) return;
+      this.shown = "";
+      this.latest.run(
+        0,
+        async (signal) => {
+          const parts = [];
+          for (const k of kinds.values()) {
+            const a = await this.c.engine.ask("rules", { crds, semantics: semantics2, crd: k.crd, version: k.version }, signal);
+            if (a.rules.length > 0) parts.push(this.kind(kinds.size > 1 ? k.title : "", a, crds));
+          }
+          this.shown = wanted;
+          replace(this.element, ...parts);
+        },
+        () => replace(this.element)
+      );
+    }
+    kind(title, a, crds) {
+      const bad = a.rules.filter((r) => r.exceeded || r.error).length + (a.exceeded ? 1 : 0);
+      const details = h(
+        "details",
+        { class: "rules-of" },
+        h(
+          "summary",
+          {},
+          h("span", { class: "title" }, title === "" ? "CEL rules" : "CEL rules of " + title),
+          h("span", { class: "badge" }, String(a.rules.length)),
+          bad > 0 ? h("span", { class: "badge deprecated" }, "an API server rejects this CRD") : h("span", { class: "note" }, share(a.cost, a.limit) + " for all rules")
+        ),
+        a.exceeded && h("p", { class: "cost exceeded" }, `All ${plural(a.rules.length, "rule")} together: ${share(a.cost, a.limit)}.`),
+        h("ul", { class: "findings" }, ...a.rules.map((r) => this.rule(r, crds)))
+      );
+      details.open = bad > 0;
+      return details;
+    }
+    rule(r, crds) {
+      const range = r.range;
+      const where = (r.path === "" ? "object" : r.path) + (r.keyword ? ", " + r.keyword : "");
+      const bad = r.exceeded || r.error;
+      const meter = h("meter", { "aria-hidden": "true" });
+      meter.max = r.limit;
+      meter.high = r.limit / 2;
+      meter.value = Math.min(r.cost, r.limit);
+      return h(
+        "li",
+        { class: "finding " + (bad ? "error" : "info") },
+        h("div", { class: "head" }, range ? h("button", { type: "button", class: "link path", title: "Show line " + range.line, onclick: () => this.actions.reveal(range) }, where) : h("span", { class: "path" }, where)),
+        r.rule !== "" && h("code", { class: "expression" }, r.rule),
+        h("div", { class: "spent" }, !r.error && meter, costNote(r)),
+        (r.bounds?.length ?? 0) > 0 && h("div", { class: "actions" }, "Within the limit:", ...(r.bounds ?? []).map((b) => h("button", { type: "button", class: "fix", onclick: () => this.actions.fix(b, crds) }, capital(b.message)))),
+        r.exceeded && !r.bounds && h("div", { class: "actions" }, "No bound on a list, map or string is sufficient: simplify the rule.")
+      );
+    }
+  };
+
   // explorer.ts
   var tabs = [
     { id: "tree", label: "Fields" },
@@ -2126,10 +2256,12 @@ spec:
         return [a2.noSchema && h("p", { class: "note" }, "This version has no schema."), body && h("div", { class: "body root" }, body), h("ul", { class: "tree" }, ...await this.fields(a2, version, other, ""))];
       }
       const a = await (this.tab.startsWith("sample") ? e.ask("sample", { ...request, full: this.tab === "sample-full" }, signal) : e.ask("form", { ...request, form: this.tab }, signal));
-      return [findingList(a.findings ?? [], {}), this.file("", a.text)];
+      const isSample = this.tab.startsWith("sample");
+      const use2 = h("button", { type: "button", class: "quiet", onclick: () => this.c.open({ view: "playground", object: a.text, old: "", update: false }) }, "Open in playground");
+      return [findingList(a.findings ?? [], {}), this.file("", a.text, isSample && use2)];
     }
-    file(name, text) {
-      return h("div", { class: "file" }, h("header", {}, h("h3", {}, name), copyButton(() => text)), h("pre", { tabindex: 0, "aria-label": name || "Text" }, text));
+    file(name, text, ...more) {
+      return h("div", { class: "file" }, h("header", {}, h("h3", {}, name), ...more, copyButton(() => text)), h("pre", { tabindex: 0, "aria-label": name || "Text" }, text));
     }
     async search(signal) {
       const a = await this.c.engine.ask("search", { ...this.request(), query: this.query.value }, signal);
@@ -2277,7 +2409,8 @@ spec:
             h("code", {}, r.rule),
             !!r.message && h("span", {}, " " + r.message),
             r.transition && h("span", { class: "badge" }, "on update"),
-            cost && h("span", { class: "cost" + (cost.exceeded || cost.error ? " exceeded" : "") }, cost.error ?? costText(cost))
+            cost && costNote(cost),
+            ...(cost?.bounds ?? []).map((b) => h("span", { class: "cost" }, "within the limit: " + b.message))
           )
         ]);
       }
@@ -2285,33 +2418,6 @@ spec:
     }
     if (rows.length === 0) return void 0;
     return h("dl", {}, ...rows.flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)]));
-  }
-  function costText(c) {
-    const percent = 100 * c.cost / c.limit;
-    return `estimated cost ${percent > 1e3 ? "far over" : percent < 0.1 ? "< 0.1% of" : percent.toFixed(1) + "% of"} the limit`;
-  }
-
-  // context.ts
-  function assistance(c) {
-    return {
-      async complete(text, offset, signal) {
-        return (await c.engine.ask("complete", { crds: c.state.crds, text, offset, semantics: c.state.semantics }, signal)).items;
-      },
-      hover(text, offset, signal) {
-        return c.engine.ask("hover", { crds: c.state.crds, text, offset, semantics: c.state.semantics }, signal);
-      }
-    };
-  }
-  function applyFix(c, editor, text, fix) {
-    const changed = () => c.say("The text has changed: choose the fix again.");
-    if (editor.value !== text) return changed();
-    const controller = new AbortController();
-    const abort = () => controller.abort();
-    editor.element.addEventListener("keydown", abort, { once: true });
-    c.engine.ask("apply", { text, fix }, controller.signal).then(
-      (a) => editor.value === text ? editor.edit(a.start, a.end, a.text) : changed(),
-      (e) => controller.signal.aborted ? changed() : c.say(e instanceof Error ? e.message : String(e))
-    ).finally(() => editor.element.removeEventListener("keydown", abort));
   }
 
   // lint.ts
@@ -2398,6 +2504,7 @@ spec:
       this.old = newEditor("Object before the update", () => this.edited(), help);
       this.crds.hint = "Paste CRDs, or drop files or a folder here.\nKubernetes' own kinds need no CRD.";
       this.object.hint = "Paste an object, or press Ctrl+Space for completions.";
+      this.rules = new Rules(c, { reveal: (r) => this.crds.reveal(r), fix: (f, crds) => applyFix(c, this.crds, crds, f) });
       this.update = h("input", { type: "checkbox", id: "update" });
       this.update.addEventListener("change", () => {
         if (this.update.checked && this.old.value === "") this.old.set(this.object.value);
@@ -2430,6 +2537,7 @@ spec:
     kinds = h("select", { class: "kinds", "aria-label": "New object of a kind" }, h("option", { value: "" }, "New object…"));
     result = h("div", { class: "result", "aria-live": "polite" });
     latest = new Latest();
+    rules;
     partial = false;
     // kept is the last result of a text that can be read.
     kept = [];
@@ -2480,6 +2588,7 @@ spec:
       s.update = this.update.checked;
       this.oldPane.hidden = !s.update;
       this.c.changed();
+      this.rules.cancel();
       this.ask(120);
     }
     ask(pause) {
@@ -2517,7 +2626,9 @@ spec:
       else this.kept = cards;
       if (a.more) parts.push(h("p", { class: "note" }, "There are more objects than are shown."));
       if (a.objects.length === 0 && a.text.length === 0) parts.push(h("p", { class: "note" }, "Enter an object to see what an API server would store."));
+      parts.push(this.rules.element);
       replace(this.result, ...parts);
+      if (!a.partial && !broken) this.rules.show(a.objects);
     }
     // withoutRules tells why no rules were evaluated.
     withoutRules(problem) {
@@ -2768,19 +2879,19 @@ spec:
     if (!edited) pick(Math.max(0, picker.selectedIndex));
     else if (!first) say("The files have changed: choose one to load it again.");
   }
-  var share = byId("share");
-  share.addEventListener("click", () => {
+  var share2 = byId("share");
+  share2.addEventListener("click", () => {
     encode(state).then(
       async (fragment) => {
         history.replaceState(null, "", fragment);
         try {
           await navigator.clipboard.writeText(location.href);
-          flash(share, "Link copied");
+          flash(share2, "Link copied");
         } catch {
-          flash(share, "Link in address bar");
+          flash(share2, "Link in address bar");
         }
       },
-      () => flash(share, "Cannot share")
+      () => flash(share2, "Cannot share")
     );
   });
   var theme = byId("theme");

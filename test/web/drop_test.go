@@ -1,0 +1,52 @@
+package web
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+)
+
+// TestDrop drops files and a folder on the page.
+func TestDrop(t *testing.T) {
+	b := open(t, serve(t), 1440, 900, false)
+	b.text("Rejected")
+	drop := func(paths ...string) {
+		t.Helper()
+		data := &input.DragData{Items: []*input.DragDataItem{}, Files: paths, DragOperationsMask: 1}
+		for _, kind := range []input.DispatchDragEventType{input.DragEnter, input.DragOver, input.Drop} {
+			b.run(input.DispatchDragEvent(kind, 700, 400, data))
+		}
+	}
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	t.Run("files", func(t *testing.T) {
+		drop(write("one.yaml", costlyCRD+"---\napiVersion: example.com/v1\nkind: Thing\nmetadata: {name: dropped}\n"), write("notes.txt", "text"))
+		b.wait(`editor("Object").value().includes("name: dropped")`)
+		b.wait(`editor("CustomResourceDefinitions").value().includes("things.example.com") && !editor("CustomResourceDefinitions").value().includes("dropped")`)
+		b.text("Accepted: an API server would create this object")
+	})
+	t.Run("a folder", func(t *testing.T) {
+		write("folder/crds/crd.json", `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "tests.example.com"}}`)
+		write("folder/objects/deep/object.yml", "apiVersion: example.com/v1\nkind: Test\nmetadata: {name: deep}\n")
+		write("folder/.hidden/object.yml", "kind: Hidden\n")
+		drop(filepath.Join(dir, "folder"))
+		b.wait(`editor("Object").value().includes("name: deep") && !editor("Object").value().includes("Hidden")`)
+		b.wait(`editor("CustomResourceDefinitions").value().includes("tests.example.com")`)
+	})
+	t.Run("nothing to read", func(t *testing.T) {
+		drop(write("other.txt", "text"))
+		b.text("there is no file with the extension .yaml, .yml or .json")
+	})
+}
