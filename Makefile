@@ -8,7 +8,7 @@ SHELL := bash
 # Each module is built and tested separately, so that the dependencies of those
 # under test/ stay out of the product's go.mod. test/oracle36 and cluster/components take minutes to build,
 # because they contain most of Kubernetes: oracle-builtin and cluster-check check them.
-MODULES := $(sort $(dir $(shell find . -name go.mod -not -path '*/testdata/*' -not -path './.git/*' \
+MODULES := $(sort $(dir $(shell find . -name go.mod -not -path '*/testdata/*' -not -path './.git/*' -not -path './dist/*' \
   -not -path './test/oracle36/*' -not -path './cluster/components/*')))
 
 TOOL := go tool -modfile=$(CURDIR)/test/tools/go.mod
@@ -87,8 +87,7 @@ web: ## write the web page with the engine as WebAssembly to dist/web, for stati
 	  $(MAKE) --no-print-directory editor && cp web/page/bundle/* dist/web/ && \
 	  sed 's|<script src="page.js"|<script src="codemirror.js" defer></script>&|' web/page/static/index.html >dist/web/index.html; fi
 	cp "$$(go env GOROOT)/lib/wasm/wasm_exec.js" dist/web/
-	GOFLAGS= GOOS=js GOARCH=wasm go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags='-s -w -buildid=' -o dist/web/espalier.wasm ./web/wasm
-	GOFLAGS= GOOS=js GOARCH=wasm go build -trimpath -buildvcs=false -tags grpcnotrace,small -ldflags='-s -w -buildid=' -o dist/web/small.wasm ./web/wasm
+	web/wasm/build.sh dist/web/espalier.wasm dist/work && web/wasm/build.sh dist/web/small.wasm dist/work small
 	gzip -9 -n -k -f dist/web/espalier.wasm dist/web/small.wasm && ls -l dist/web
 
 # Hugo has a module of its own, so that nothing else depends on it; building it takes minutes at first.
