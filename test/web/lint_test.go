@@ -10,7 +10,7 @@ func TestLint(t *testing.T) {
 	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
 		b := open(t, serve(), 1440, 900, false)
 		b.text("Rejected")
-		crd := strings.Replace(versionsCRD, "size: {type: integer, description: The size.}", "size: {type: string, format: date-tim}", 1)
+		crd := strings.Replace(strings.Replace(versionsCRD, "old: {type: string}", "old: {type: string, allOf: [{type: string, minLength: 1}]}", 1), "size: {type: integer, description: The size.}", "size: {type: string, format: date-tim}", 1)
 		b.visit(link(t, map[string]any{"view": "lint", "crds": crd}))
 		b.text("unknown-format")
 		b.wait(`editor("CustomResourceDefinitions").underlined() !== "" || document.querySelector(".finding.warning")`)
@@ -27,9 +27,11 @@ func TestLint(t *testing.T) {
 			b.wait(`editor("CustomResourceDefinitions").selected().includes("date-tim")`)
 		})
 		t.Run("a fix", func(t *testing.T) {
-			b.do(`[...document.querySelectorAll("#view-lint .finding")].find(e => e.innerText.includes("unknown-format")).querySelector(".fix").click()`)
-			b.wait(`!editor("CustomResourceDefinitions").value().includes("date-tim}")`)
-			b.wait(`!document.querySelector("#view-lint .result").innerText.includes("unknown-format")`)
+			before := b.eval(`editor("CustomResourceDefinitions").value()`)
+			findings := b.eval(`document.querySelectorAll("#view-lint .finding").length`)
+			b.do(`document.querySelector("#view-lint .fix").click()`)
+			b.wait(`editor("CustomResourceDefinitions").value() !== ` + quoted(t, before))
+			b.wait(`document.querySelectorAll("#view-lint .finding").length < ` + findings)
 		})
 		t.Run("API conventions", func(t *testing.T) {
 			before := b.eval(`document.querySelectorAll("#view-lint .finding").length`)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
@@ -106,8 +107,8 @@ func testPlayground(t *testing.T, serve func(args ...string) string) {
 		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  schedule: 0 1 * * *\n  concurrencyPolicy: ")
 		b.run(chromedp.KeyEvent("F"))
 		b.wait(`editor("Object").completion() === "Forbid"`)
-		b.run(chromedp.KeyEvent(kb.Enter))
-		b.wait(`editor("Object").value().endsWith("  concurrencyPolicy: Forbid")`)
+		b.run(chromedp.Sleep(200*time.Millisecond), chromedp.KeyEvent(kb.Enter)) // CodeMirror ignores keys at first
+		b.wait(`editor("Object").value().trimEnd().endsWith("\n  concurrencyPolicy: Forbid")`)
 		b.text("Accepted: an API server would create this object")
 	})
 	t.Run("a finding is underlined where it is", func(t *testing.T) {

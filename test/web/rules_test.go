@@ -45,6 +45,7 @@ func TestRules(t *testing.T) {
 		b.text("an API server rejects this CRD")
 		b.wait(`/estimated cost is [\d.,]+ times the limit/.test(document.querySelector(".rules").innerText)`)
 		b.wait(`/estimated cost is less than 0.1% of the limit/.test(document.querySelector(".rules").innerText)`)
+		b.wait(`editor("CustomResourceDefinitions").underlined().includes("rule")`)
 		b.accessible("rules")
 		b.screenshot(b.eval(`editor("Object").kind`) + "-rules")
 		b.do(`[...document.querySelectorAll(".rules .path")][0].click()`)
@@ -56,7 +57,6 @@ func TestRules(t *testing.T) {
 		b.wait(`/estimated cost is [\d.]+% of the limit/.test(document.querySelector(".rules li").innerText)`)
 		b.screenshot(b.eval(`editor("Object").kind`) + "-rules-bounded")
 		b.click("Explorer")
-		b.click("spec")
 		b.wait(`/estimated cost is [\d.]+% of the limit/.test(document.querySelector("#explorer-panel").innerText)`)
 	})
 }

@@ -137,7 +137,7 @@ class CodeMirror implements Editor {
       described,
       hoverTooltip((_, pos) => this.about(pos), { hoverTime: 350 }),
       this.hints.of([]),
-      EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", autocapitalize: "off" }),
+      EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0", spellcheck: "false", autocapitalize: "off" }),
       EditorState.transactionFilter.of((tr) => this.limited(tr)),
       EditorView.updateListener.of((u) => {
         if (u.docChanged && !u.transactions.every((t) => t.annotation(fromPage))) this.changed();

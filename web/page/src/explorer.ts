@@ -195,7 +195,7 @@ export class Explorer implements View {
     if (beside === "") replace(this.content, ...(await this.form(version, "", signal)));
     else {
       const both = [await this.form(version, beside, signal), await this.form(beside, version, signal)];
-      const columns = both.map((children, i) => h("section", { class: "version", "aria-label": "Version " + (i === 0 ? version : beside) }, h("h3", {}, i === 0 ? version : beside), ...children));
+      const columns = both.map((children, i) => h("section", { class: "version", "aria-label": "Version " + (i === 0 ? version : beside) }, h("h2", {}, i === 0 ? version : beside), ...children));
       if (this.tab !== "tree") markLines(columns);
       replace(this.content, h("div", { class: "versions" }, ...columns));
     }
@@ -283,7 +283,7 @@ export class Explorer implements View {
       difference !== "" && h("span", { class: "badge difference" }, difference),
       f.required && h("span", { class: "badge required" }, "required"),
       f.default !== undefined && h("span", { class: "badge" }, "default " + short(f.default)),
-      (f.rules?.length ?? 0) > 0 && h("span", { class: "badge rule" }, "CEL"),
+      hasRules(f) && h("span", { class: "badge rule" }, "CEL"),
       f.unknownFields?.preserved && h("span", { class: "badge preserve" }, "preserves unknown fields"),
       f.embeddedResource && h("span", { class: "badge" }, "embedded resource"),
       !!f.deprecated && h("span", { class: "badge deprecated" }, "deprecated"),
@@ -359,6 +359,12 @@ function children(f: Field): Field[] {
     if (at.fields && at.fields.length > 0) return at.fields;
   }
   return [];
+}
+
+// hasRules reports whether a field, its items or its values have rules.
+function hasRules(f: Field): boolean {
+  for (let at: Field | undefined = f; at; at = at.items ?? at.values) if (at.rules && at.rules.length > 0) return true;
+  return false;
 }
 
 function short(v: unknown): string {

@@ -21,6 +21,8 @@ export class Playground implements View {
   private readonly latest = new Latest();
   private readonly rules: Rules;
   partial = false;
+  // problems are those of the text of the CRDs.
+  private problems: Finding[] = [];
   // kept is the last result of a text that can be read.
   private kept: HTMLElement[] = [];
 
@@ -31,7 +33,7 @@ export class Playground implements View {
     this.old = newEditor("Object before the update", () => this.edited(), help);
     this.crds.hint = "Paste CRDs, or drop files or a folder here.\nKubernetes' own kinds need no CRD.";
     this.object.hint = "Paste an object, or press Ctrl+Space for completions.";
-    this.rules = new Rules(c, { reveal: (r) => this.crds.reveal(r), fix: (f, crds) => applyFix(c, this.crds, crds, f) });
+    this.rules = new Rules(c, { mark: () => this.markCRDs(), reveal: (r) => this.crds.reveal(r), fix: (f, crds) => applyFix(c, this.crds, crds, f) });
     this.update = h("input", { type: "checkbox", id: "update" });
     this.update.addEventListener("change", () => {
       if (this.update.checked && this.old.value === "") this.old.set(this.object.value);
@@ -132,7 +134,8 @@ export class Playground implements View {
   private show(a: CheckAnswer, objects: string): void {
     this.partial = a.partial ?? false;
     this.result.classList.remove("stale");
-    this.crds.show(a.crds);
+    this.problems = a.crds;
+    this.markCRDs();
     this.old.show(a.old);
     this.object.show([...a.text, ...a.objects.flatMap((o) => o.findings)]);
     // A text that cannot be read while it is typed does not hide the last result.
@@ -151,6 +154,11 @@ export class Playground implements View {
     parts.push(this.rules.element);
     replace(this.result, ...parts);
     if (!a.partial && !broken) this.rules.show(a.objects);
+  }
+
+  // markCRDs shows what is wrong with the CRDs. Rules are known later than the rest.
+  private markCRDs(): void {
+    this.crds.show([...this.problems, ...this.rules.findings]);
   }
 
   // withoutRules tells why no rules were evaluated.

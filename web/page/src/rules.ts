@@ -4,7 +4,7 @@ import type { Context } from "./context";
 import { h, plural, replace, type Child } from "./dom";
 import { Latest } from "./engine";
 import { capital } from "./findings";
-import type { CheckedObject, Fix, Range, RuleCost, RulesAnswer } from "./protocol";
+import type { CheckedObject, Finding, Fix, Range, RuleCost, RulesAnswer } from "./protocol";
 
 // maxKinds is the number of kinds whose rules are shown.
 const maxKinds = 5;
@@ -25,8 +25,15 @@ export function costNote(c: RuleCost): HTMLElement {
   return h("span", { class: "cost" + (c.exceeded || c.error ? " exceeded" : "") }, c.error ?? share(c.cost, c.limit));
 }
 
-// Actions go to a position of the CRDs, and change them.
+// finding returns a rule that an API server rejects as a finding about the CRDs.
+function finding(r: RuleCost): Finding {
+  const message = r.error ?? "rejected: " + share(r.cost, r.limit);
+  return { rule: "cel", severity: "error", path: r.path, message, ...(r.range ? { range: r.range } : {}) };
+}
+
+// Actions go to a position of the CRDs, change them, and mark the rules that an API server rejects.
 interface Actions {
+  mark(): void;
   reveal(range: Range): void;
   fix(fix: Fix, crds: string): void;
 }
@@ -35,6 +42,8 @@ interface Actions {
 export class Rules {
   readonly element = h("div", { class: "rules" });
   private readonly latest = new Latest();
+  // findings are the rules that an API server rejects.
+  findings: Finding[] = [];
   // shown is what the rules are those of.
   private shown = "";
 
@@ -59,19 +68,30 @@ export class Rules {
     const wanted = JSON.stringify([crds, semantics, ...kinds.keys()]);
     if (wanted === this.shown) return;
     this.shown = "";
+    // Their positions are those of another text.
+    this.findings = [];
+    this.actions.mark();
     this.latest.run(
       0,
       async (signal) => {
         const parts: Child[] = [];
+        const findings: Finding[] = [];
         for (const k of kinds.values()) {
           const a = await this.c.engine.ask("rules", { crds, semantics, crd: k.crd, version: k.version }, signal);
+          findings.push(...a.rules.filter((r) => r.exceeded || r.error).map(finding));
           if (a.rules.length > 0) parts.push(this.kind(kinds.size > 1 ? k.title : "", a, crds));
         }
         this.shown = wanted;
-        replace(this.element, ...parts);
+        this.set(findings, parts);
       },
-      () => replace(this.element),
+      () => this.set([], []),
     );
+  }
+
+  private set(findings: Finding[], parts: Child[]): void {
+    this.findings = findings;
+    this.actions.mark();
+    replace(this.element, ...parts);
   }
 
   private kind(title: string, a: RulesAnswer, crds: string): HTMLElement {
@@ -99,7 +119,9 @@ export class Rules {
     const bad = r.exceeded || r.error;
     const meter = h("meter", { "aria-hidden": "true" });
     meter.max = r.limit;
+    meter.low = r.limit / 4;
     meter.high = r.limit / 2;
+    meter.optimum = 0;
     meter.value = Math.min(r.cost, r.limit);
     return h(
       "li",

@@ -1985,6 +1985,10 @@ spec:
   function costNote(c) {
     return h("span", { class: "cost" + (c.exceeded || c.error ? " exceeded" : "") }, c.error ?? share(c.cost, c.limit));
   }
+  function finding(r) {
+    const message2 = r.error ?? "rejected: " + share(r.cost, r.limit);
+    return { rule: "cel", severity: "error", path: r.path, message: message2, ...r.range ? { range: r.range } : {} };
+  }
   var Rules = class {
     constructor(c, actions) {
       this.c = c;
@@ -1994,6 +1998,8 @@ spec:
     actions;
     element = h("div", { class: "rules" });
     latest = new Latest();
+    // findings are the rules that an API server rejects.
+    findings = [];
     // shown is what the rules are those of.
     shown = "";
     // cancel drops the answer that is awaited.
@@ -2011,19 +2017,28 @@ spec:
       const wanted = JSON.stringify([crds, semantics2, ...kinds.keys()]);
       if (wanted === this.shown) return;
       this.shown = "";
+      this.findings = [];
+      this.actions.mark();
       this.latest.run(
         0,
         async (signal) => {
           const parts = [];
+          const findings = [];
           for (const k of kinds.values()) {
             const a = await this.c.engine.ask("rules", { crds, semantics: semantics2, crd: k.crd, version: k.version }, signal);
+            findings.push(...a.rules.filter((r) => r.exceeded || r.error).map(finding));
             if (a.rules.length > 0) parts.push(this.kind(kinds.size > 1 ? k.title : "", a, crds));
           }
           this.shown = wanted;
-          replace(this.element, ...parts);
+          this.set(findings, parts);
         },
-        () => replace(this.element)
+        () => this.set([], [])
       );
+    }
+    set(findings, parts) {
+      this.findings = findings;
+      this.actions.mark();
+      replace(this.element, ...parts);
     }
     kind(title, a, crds) {
       const bad = a.rules.filter((r) => r.exceeded || r.error).length + (a.exceeded ? 1 : 0);
@@ -2049,7 +2064,9 @@ spec:
       const bad = r.exceeded || r.error;
       const meter = h("meter", { "aria-hidden": "true" });
       meter.max = r.limit;
+      meter.low = r.limit / 4;
       meter.high = r.limit / 2;
+      meter.optimum = 0;
       meter.value = Math.min(r.cost, r.limit);
       return h(
         "li",
@@ -2238,7 +2255,7 @@ spec:
       if (beside === "") replace(this.content, ...await this.form(version, "", signal));
       else {
         const both = [await this.form(version, beside, signal), await this.form(beside, version, signal)];
-        const columns = both.map((children2, i) => h("section", { class: "version", "aria-label": "Version " + (i === 0 ? version : beside) }, h("h3", {}, i === 0 ? version : beside), ...children2));
+        const columns = both.map((children2, i) => h("section", { class: "version", "aria-label": "Version " + (i === 0 ? version : beside) }, h("h2", {}, i === 0 ? version : beside), ...children2));
         if (this.tab !== "tree") markLines(columns);
         replace(this.content, h("div", { class: "versions" }, ...columns));
       }
@@ -2320,7 +2337,7 @@ spec:
         difference !== "" && h("span", { class: "badge difference" }, difference),
         f.required && h("span", { class: "badge required" }, "required"),
         f.default !== void 0 && h("span", { class: "badge" }, "default " + short2(f.default)),
-        (f.rules?.length ?? 0) > 0 && h("span", { class: "badge rule" }, "CEL"),
+        hasRules(f) && h("span", { class: "badge rule" }, "CEL"),
         f.unknownFields?.preserved && h("span", { class: "badge preserve" }, "preserves unknown fields"),
         f.embeddedResource && h("span", { class: "badge" }, "embedded resource"),
         !!f.deprecated && h("span", { class: "badge deprecated" }, "deprecated"),
@@ -2384,6 +2401,10 @@ spec:
       if (at.fields && at.fields.length > 0) return at.fields;
     }
     return [];
+  }
+  function hasRules(f) {
+    for (let at = f; at; at = at.items ?? at.values) if (at.rules && at.rules.length > 0) return true;
+    return false;
   }
   function short2(v) {
     const text = JSON.stringify(v);
@@ -2504,7 +2525,7 @@ spec:
       this.old = newEditor("Object before the update", () => this.edited(), help);
       this.crds.hint = "Paste CRDs, or drop files or a folder here.\nKubernetes' own kinds need no CRD.";
       this.object.hint = "Paste an object, or press Ctrl+Space for completions.";
-      this.rules = new Rules(c, { reveal: (r) => this.crds.reveal(r), fix: (f, crds) => applyFix(c, this.crds, crds, f) });
+      this.rules = new Rules(c, { mark: () => this.markCRDs(), reveal: (r) => this.crds.reveal(r), fix: (f, crds) => applyFix(c, this.crds, crds, f) });
       this.update = h("input", { type: "checkbox", id: "update" });
       this.update.addEventListener("change", () => {
         if (this.update.checked && this.old.value === "") this.old.set(this.object.value);
@@ -2539,6 +2560,8 @@ spec:
     latest = new Latest();
     rules;
     partial = false;
+    // problems are those of the text of the CRDs.
+    problems = [];
     // kept is the last result of a text that can be read.
     kept = [];
     refresh() {
@@ -2611,7 +2634,8 @@ spec:
     show(a, objects) {
       this.partial = a.partial ?? false;
       this.result.classList.remove("stale");
-      this.crds.show(a.crds);
+      this.problems = a.crds;
+      this.markCRDs();
       this.old.show(a.old);
       this.object.show([...a.text, ...a.objects.flatMap((o) => o.findings)]);
       const broken = a.objects.length === 0 && a.text.length > 0;
@@ -2629,6 +2653,10 @@ spec:
       parts.push(this.rules.element);
       replace(this.result, ...parts);
       if (!a.partial && !broken) this.rules.show(a.objects);
+    }
+    // markCRDs shows what is wrong with the CRDs. Rules are known later than the rest.
+    markCRDs() {
+      this.crds.show([...this.problems, ...this.rules.findings]);
     }
     // withoutRules tells why no rules were evaluated.
     withoutRules(problem) {
