@@ -16,7 +16,7 @@ func TestLint(t *testing.T) {
 		b.wait(`editor("CustomResourceDefinitions").underlined() !== "" || document.querySelector(".finding.warning")`)
 		t.Run("the page of a rule", func(t *testing.T) {
 			b.click("unknown-format")
-			b.wait(`document.querySelector("#view-lint .page h3")?.textContent === "unknown-format"`)
+			b.wait(`document.querySelector("#view-lint .page h3")?.textContent.startsWith("unknown-format: ")`)
 			b.screenshot(b.eval(`editor("CustomResourceDefinitions").kind`) + "-lint-rule")
 			b.accessible("the page of a rule")
 			b.click("Close")

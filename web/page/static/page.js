@@ -2505,7 +2505,7 @@ spec:
       try {
         const a = await this.c.engine.ask("rule", { rule });
         const close = h("button", { type: "button", class: "quiet", onclick: () => this.page.hidden = true }, "Close");
-        replace(this.page, h("header", {}, h("h3", {}, a.rule), close), markdown(a.markdown));
+        replace(this.page, h("header", {}, h("h3", {}, a.rule + ": " + a.title), close), markdown(a.markdown.replace(/^\s*# .*\n/, "")));
         this.page.hidden = false;
         this.page.scrollIntoView({ block: "nearest" });
         close.focus({ preventScroll: true });
