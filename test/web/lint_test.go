@@ -33,11 +33,6 @@ func TestLint(t *testing.T) {
 			b.wait(`editor("CustomResourceDefinitions").value() !== ` + quoted(t, before))
 			b.wait(`document.querySelectorAll("#view-lint .finding").length < ` + findings)
 		})
-		t.Run("API conventions", func(t *testing.T) {
-			before := b.eval(`document.querySelectorAll("#view-lint .finding").length`)
-			b.click("API conventions")
-			b.wait(`document.querySelectorAll("#view-lint .finding").length > ` + before)
-		})
 	})
 }
 
