@@ -122,9 +122,7 @@ func testPlayground(t *testing.T, serve func(args ...string) string) {
 		b.wait(`editor("Object").tip().includes("Cron schedule with five fields")`)
 		b.point("Object", "never")
 		b.wait(`editor("Object").tip().includes("should match")`)
-		b.point("CustomResourceDefinitions", "scope")
-		b.wait(`editor("CustomResourceDefinitions").tip() !== ""`)
-		b.screenshot(editor + "-hover-keyword")
+		b.screenshot(editor + "-hover-finding")
 		b.run(chromedp.MouseEvent(input.MouseMoved, 3, 3))
 	})
 	t.Run("hover", func(t *testing.T) {
