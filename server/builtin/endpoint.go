@@ -67,7 +67,7 @@ func (h *Handler) newEndpoint(r *kinds.Resource) (*endpoint, error) {
 		return nil, err
 	}
 	main := &strategy{ObjectTyper: types.Scheme, NameGenerator: nameGenerator(&e.rules, r, h.config.IDs), resource: r,
-		rules: &e.rules, write: &e.rules.Main, ids: h.config.IDs, tracked: h.tracked}
+		rules: &e.rules, write: &e.rules.Main, ids: h.config.IDs, tracked: h.tracked, permitted: h.devicePermission(r, "")}
 	e.store = &registry.Store{
 		NewFunc:                   e.newObject,
 		NewListFunc:               newList,

@@ -33,7 +33,13 @@ type strategy struct {
 	// tracked returns an error if the fields of an object of a kind would take too long to
 	// track. It is nil if they are not tracked.
 	tracked func(runtimeschema.GroupVersionKind, runtime.Object) error
+	// permitted may be nil.
+	permitted permission
 }
+
+// permission returns errors if a request may not write an object because of its user or namespace. old is
+// nil if the object is created.
+type permission func(ctx context.Context, obj, old runtime.Object) field.ErrorList
 
 var (
 	_ rest.RESTCreateStrategy              = &strategy{}
@@ -77,15 +83,15 @@ func (s *strategy) prepare(obj, old runtime.Object) {
 	}
 }
 
-func (s *strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
-	return s.validate(obj, nil)
+func (s *strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	return s.validate(ctx, obj, nil)
 }
 
-func (s *strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	return s.validate(obj, old)
+func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return s.validate(ctx, obj, old)
 }
 
-func (s *strategy) validate(obj, old runtime.Object) field.ErrorList {
+func (s *strategy) validate(ctx context.Context, obj, old runtime.Object) (errs field.ErrorList) {
 	if s.tracked != nil {
 		// Field management has only logged the error. An object that was stored before there was
 		// a limit can be updated.
@@ -93,11 +99,14 @@ func (s *strategy) validate(obj, old runtime.Object) field.ErrorList {
 			return field.ErrorList{field.Forbidden(field.NewPath("metadata", "managedFields"), err.Error())}
 		}
 	}
+	if s.permitted != nil {
+		errs = s.permitted(ctx, obj, old)
+	}
 	if s.write.Validate == nil {
-		return nil
+		return errs
 	}
 	before, _ := old.(kind.Object)
-	return crd.BoundErrors(s.write.Validate(obj.(kind.Object), before))
+	return append(errs, crd.BoundErrors(s.write.Validate(obj.(kind.Object), before))...)
 }
 
 func (s *strategy) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {

@@ -41,7 +41,7 @@ func (h *Handler) addSubresource(e *endpoint, scope handlers.RequestScope, sub k
 			write = *kinds.Plain(e.resource).Status
 		}
 		strategy := *e.store.UpdateStrategy.(*strategy)
-		strategy.write = &write
+		strategy.write, strategy.permitted = &write, h.devicePermission(e.resource, sub.Name)
 		store := *e.store
 		store.UpdateStrategy, store.ResetFieldsStrategy = &strategy, &strategy
 		store.BeginCreate, store.BeginUpdate = nil, nil // a subresource changes nothing that is allocated
