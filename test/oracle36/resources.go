@@ -1,9 +1,16 @@
 package main
 
 import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/registry/rest"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
 	"k8s.io/kube-aggregator/pkg/registry/apiservice"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -53,6 +60,10 @@ import (
 	"k8s.io/kubernetes/pkg/registry/rbac/clusterrolebinding"
 	"k8s.io/kubernetes/pkg/registry/rbac/role"
 	"k8s.io/kubernetes/pkg/registry/rbac/rolebinding"
+	"k8s.io/kubernetes/pkg/registry/resource/deviceclass"
+	"k8s.io/kubernetes/pkg/registry/resource/resourceclaim"
+	"k8s.io/kubernetes/pkg/registry/resource/resourceclaimtemplate"
+	"k8s.io/kubernetes/pkg/registry/resource/resourceslice"
 	"k8s.io/kubernetes/pkg/registry/scheduling/priorityclass"
 	"k8s.io/kubernetes/pkg/registry/storage/csidriver"
 	"k8s.io/kubernetes/pkg/registry/storage/csinode"
@@ -76,6 +87,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/node/install"
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"
 	_ "k8s.io/kubernetes/pkg/apis/rbac/install"
+	_ "k8s.io/kubernetes/pkg/apis/resource/install"
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 )
@@ -150,6 +162,10 @@ var resources = map[schema.GroupResource]resource{
 	{Group: "flowcontrol.apiserver.k8s.io", Resource: "flowschemas"}:                     {"FlowSchema", flowschema.Strategy, subresources{"status": flowschema.StatusStrategy}},
 	{Group: "flowcontrol.apiserver.k8s.io", Resource: "prioritylevelconfigurations"}:     {"PriorityLevelConfiguration", prioritylevelconfiguration.Strategy, subresources{"status": prioritylevelconfiguration.StatusStrategy}},
 	{Group: "apiregistration.k8s.io", Resource: "apiservices"}:                           apiServices(),
+	{Group: "resource.k8s.io", Resource: "deviceclasses"}:                                {"DeviceClass", deviceclass.Strategy, nil},
+	{Group: "resource.k8s.io", Resource: "resourceclaims"}:                               {"ResourceClaim", claims, subresources{"status": resourceclaim.NewStatusStrategy(claims)}},
+	{Group: "resource.k8s.io", Resource: "resourceclaimtemplates"}:                       {"ResourceClaimTemplate", resourceclaimtemplate.NewStrategy(adminNamespaces{}), nil},
+	{Group: "resource.k8s.io", Resource: "resourceslices"}:                               {"ResourceSlice", resourceslice.Strategy, nil},
 
 	// Their authorization of params is left out: the user may read everything.
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       {"ValidatingAdmissionPolicy", validatingPolicies, subresources{"status": validatingadmissionpolicy.NewStatusStrategy(validatingPolicies)}},
@@ -171,6 +187,17 @@ var noResources resolver.ResourceResolverFunc = func(gvk schema.GroupVersionKind
 }
 
 var validatingPolicies = validatingadmissionpolicy.NewStrategy(nil, noResources)
+
+var claims = resourceclaim.NewStrategy(adminNamespaces{}, authorizerfactory.NewAlwaysAllowAuthorizer())
+
+// adminNamespaces are namespaces that all exist, and allow admin access to devices.
+type adminNamespaces struct {
+	corev1client.NamespaceInterface
+}
+
+func (adminNamespaces) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.Namespace, error) {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{resourcev1.DRAAdminNamespaceLabelKey: "true"}}}, nil
+}
 
 // cohabitants are resources that are stored as those of another group.
 var cohabitants = map[schema.GroupResource]schema.GroupResource{

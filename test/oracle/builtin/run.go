@@ -267,6 +267,10 @@ func (r *Runner) runCase(k *Kind, seeds []map[string]any, number int, record fun
 	}
 	old := stored.(map[string]any)
 	old["metadata"].(map[string]any)["resourceVersion"] = "5"
+	status := seed["status"] // as controllers write it
+	if status != nil && rnd.IntN(2) == 0 {
+		old["status"] = deepCopy(status)
+	}
 	c = &Case{Op: "update", Namespace: c.Namespace, Old: old, Object: deepCopy(old).(map[string]any)}
 	endpoints := []string{"", ""}
 	for _, name := range k.Subresources {
@@ -276,6 +280,9 @@ func (r *Runner) runCase(k *Kind, seeds []map[string]any, number int, record fun
 		}
 	}
 	c.Subresource = pick(rnd, endpoints)
+	if status != nil && c.Subresource == "status" {
+		c.Object["status"] = deepCopy(status)
+	}
 	for range 1 + min(rnd.IntN(3), rnd.IntN(3)) {
 		r.gen.mutate(rnd, c.Object, k.goType)
 	}

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"reflect"
@@ -41,7 +42,7 @@ func newTypes(ref *Reference) (*types, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &types{fields: a.Fields, constants: map[string][]string{}}
+	t := &types{fields: a.Fields, constants: maps.Clone(texts)}
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
@@ -176,6 +177,13 @@ var FieldsNewIn137 = []string{
 	"k8s.io/api/core/v1.SecretVolumeSource.defaultUser",
 	"k8s.io/api/core/v1.ServiceAccountTokenProjection.user",
 	"k8s.io/api/core/v1.VolumeMount.bindMountOptions",
+	"k8s.io/api/resource/v1.Device.nodeAllocatableResources",
+	"k8s.io/api/resource/v1.DeviceCounterConsumption.compatibilityGroups",
+	"k8s.io/api/resource/v1.DeviceRequestAllocationResult.skipNodeOperations",
+	"k8s.io/api/resource/v1.DeviceSubRequest.derivedAttributes",
+	"k8s.io/api/resource/v1.ExactDeviceRequest.derivedAttributes",
+	"k8s.io/api/resource/v1.ResourceSliceSpec.partitionTypeAttribute",
+	"k8s.io/api/resource/v1.ResourceSliceSpec.skipNodeOperations",
 	"k8s.io/api/storage/v1.CSINode.status",
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +23,36 @@ var special = map[reflect.Type][]any{
 	reflect.TypeFor[runtime.RawExtension](): {map[string]any{"a": int64(1)}, map[string]any{}},
 	reflect.TypeFor[metav1.FieldsV1]():      {map[string]any{}},
 	reflect.TypeFor[time.Duration]():        {int64(1)},
+
+	reflect.TypeFor[resourcev1.CELDeviceSelector](): selectors(
+		"true", "device.driver == 'gpu.example.com'", "device.attributes['a.example.com'].healthy",
+		"device.attributes['a.example.com'].model.startsWith('a')", "device.capacity['a.example.com'].memory.compareTo(quantity('1Gi')) >= 0",
+		"device.attributes['a.example.com'].version.isLessThan(semver('2.0.0'))", "device.allowMultipleAllocations == true",
+		"cel.bind(a, device.attributes['a.example.com'], a.x && a.y)", "has(device.attributes['a.example.com'].x)", "'a' in device.attributes",
+		"device.attributes.all(d, device.attributes[d].all(n, device.attributes[d][n] == 1))",
+		"device.capacity.exists(d, device.capacity[d].exists(n, device.capacity[d][n].isGreaterThan(quantity('1'))))",
+		"device.attributes['a.example.com'].x.matches('a+')", "device.attributes['a.example.com'].x.matches('a(')", "device.driver.matches(device.driver)",
+		"device.attributes['a.example.com'].list.includes('x')", "device.attributes['a.example.com'].list.exists(i, i == 'x')",
+		"1 + 1", "device.driver", "device.attributes['a.example.com']", "device.capacity['a.example.com'].memory", "", "device.", "devices.driver == 'a'",
+		"device.unknown", "device.attributes.x.y", "isQuantity('1') && ip('10.0.0.1').family() == 4", "dyn(device.driver)",
+		"[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, [1,2,3,4,5,6,7,8,9].all(d, device.driver.contains('x')))))",
+		"device.attributes.all(a, device.attributes.all(b, device.attributes.all(c, device.attributes.all(d, a + b + c + d != device.driver))))",
+		"'"+strings.Repeat("x", 10<<10-2)+"' == ''", "'"+strings.Repeat("x", 10<<10-8)+"' == ''"),
+}
+
+// selectors returns selectors of devices with expressions.
+func selectors(expressions ...string) (out []any) {
+	for _, e := range expressions {
+		out = append(out, map[string]any{"expression": e})
+	}
+	return out
+}
+
+// texts are values of string types without constants.
+var texts = map[string][]string{
+	"k8s.io/api/resource/v1.QualifiedName": {"memory", "example.com/memory", "cores", "gpu.example.com/numa", "a/b/c", "/a", "a/", "bad-name", "",
+		strings.Repeat("a", 33), strings.Repeat("d", 64) + "/a", strings.Repeat("e", 64) + "/" + strings.Repeat("a", 64)},
+	"k8s.io/api/resource/v1.FullyQualifiedName": {"example.com/memory", "gpu.example.com/numa", "memory", "a/b/c", "/a", "a/", "", "UPPER.example.com/x"},
 }
 
 // Strings that fields are set to, by the end of the name of the field in lower case. The first
@@ -60,6 +91,10 @@ var named = []struct {
 	{"quantity", []string{"1", "x"}},
 	{"uid", []string{"u-1", "u-2", ""}},
 	{"driver", []string{"csi.example.com", "Bad_"}},
+	{"shareid", []string{"01234567-89ab-cdef-0123-456789abcdef", "01234567-89AB-cdef-0123-456789abcdef", "0123456789abcdef0123456789abcdef", "x"}},
+	{"hardwareaddress", []string{"00:11:22:33:44:55", strings.Repeat("a", 129)}},
+	{"interfacename", []string{"eth0", strings.Repeat("a", 257)}},
+	{"extendedresourcename", []string{"example.com/gpu", "cpu", "kubernetes.io/gpu", "requests.example.com/gpu", "gpu", "example.com/Bad_"}},
 	{"provisioner", []string{"example.com/p", "kubernetes.io/no-provisioner", "bad provisioner"}},
 	{"storageclassname", []string{"fast", "", "Bad_"}},
 	{"data", []string{"a", ""}},
