@@ -16,7 +16,6 @@ import (
 
 	"espalier.dev"
 	"espalier.dev/internal/jsonx"
-	"espalier.dev/kinds/admissionregistration"
 	"espalier.dev/schema"
 )
 
@@ -29,7 +28,7 @@ type Admission struct {
 }
 
 // NewAdmission returns an Admission. cel is that of [Rules].
-func NewAdmission(cel admissionregistration.CEL) *Admission {
+func NewAdmission(cel CEL) *Admission {
 	return &Admission{sync.OnceValues(func() (*Offline, error) { return NewOffline(cel) })}
 }
 

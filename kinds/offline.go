@@ -21,7 +21,6 @@ import (
 
 	"espalier.dev/crd"
 	"espalier.dev/internal/jsonx/typed"
-	"espalier.dev/kinds/admissionregistration"
 	"espalier.dev/kinds/kind"
 	"espalier.dev/kinds/pods"
 	"espalier.dev/kinds/services"
@@ -49,7 +48,7 @@ type Offline struct {
 
 // NewOffline returns an Offline. The rules of a group are made when they are first used. cel is
 // that of [Rules].
-func NewOffline(cel admissionregistration.CEL) (*Offline, error) {
+func NewOffline(cel CEL) (*Offline, error) {
 	o := &Offline{rules: Rules(cel)}
 	var err error
 	if o.types, err = NewScheme(nil, nil); err != nil {

@@ -36,8 +36,15 @@ import (
 	"espalier.dev/kinds/storage"
 )
 
+// CEL compiles the expressions in objects of Kubernetes' own kinds. Package espalier.dev/kinds/cel
+// implements it.
+type CEL interface {
+	admissionregistration.CEL
+	resource.CEL
+}
+
 // byGroup returns the rules of kinds, by group. They are made when they are first used.
-func byGroup(cel admissionregistration.CEL) map[string]func() map[string]kind.Rules {
+func byGroup(cel CEL) map[string]func() map[string]kind.Rules {
 	return map[string]func() map[string]kind.Rules{
 		"": func() map[string]kind.Rules {
 			all := core.Rules()
@@ -53,7 +60,7 @@ func byGroup(cel admissionregistration.CEL) map[string]func() map[string]kind.Ru
 		"flowcontrol.apiserver.k8s.io": flowcontrol.Rules,
 		"networking.k8s.io":            networking.Rules,
 		"policy":                       policy.Rules,
-		"resource.k8s.io":              resource.Rules,
+		"resource.k8s.io":              func() map[string]kind.Rules { return resource.Rules(cel) },
 		"certificates.k8s.io":          certificates.Rules,
 		"coordination.k8s.io":          coordination.Rules,
 		"discovery.k8s.io":             discovery.Rules,
@@ -65,9 +72,9 @@ func byGroup(cel admissionregistration.CEL) map[string]func() map[string]kind.Ru
 }
 
 // Rules returns a function that returns the rules of a resource. They apply to objects of the kind
-// that is stored. cel compiles the expressions of webhooks and policies; if it is nil, they are not
-// compiled.
-func Rules(cel admissionregistration.CEL) func(*Resource) kind.Rules {
+// that is stored. cel compiles the expressions of webhooks, policies and device selectors; if it is nil,
+// they are not compiled.
+func Rules(cel CEL) func(*Resource) kind.Rules {
 	made := map[string]func() map[string]kind.Rules{}
 	for group, f := range byGroup(cel) {
 		made[group] = sync.OnceValue(f)

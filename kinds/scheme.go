@@ -178,8 +178,12 @@ func (c *Converter) ConvertFieldLabel(gvk runtimeschema.GroupVersionKind, label,
 	if c.Fields == nil {
 		return runtime.DefaultMetaV1FieldSelectorConversion(label, value)
 	}
-	if label == "metadata.name" || label == "metadata.namespace" || c.Fields[label] {
+	slice := gvk.Group == resourcev1.GroupName && gvk.Kind == "ResourceSlice"
+	if label == "metadata.name" || label == "metadata.namespace" && !slice || c.Fields[label] {
 		return label, value, nil
+	}
+	if slice { // kube-apiserver has a message of its own
+		return "", "", fmt.Errorf("field label not supported for %s: %s", gvk, label)
 	}
 	if label == "spec.host" && gvk.Kind == "Pod" {
 		return "spec.nodeName", value, nil

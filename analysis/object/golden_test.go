@@ -14,7 +14,7 @@ import (
 	"espalier.dev/analysis/object"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/testcase"
-	"espalier.dev/kinds/admissionregistration"
+	"espalier.dev/kinds"
 	"espalier.dev/kinds/cel"
 	"espalier.dev/kinds/releases"
 	"espalier.dev/schema"
@@ -167,7 +167,7 @@ func builtinGolden(t *testing.T, objects string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at = c.At(releases.Release(minor), func(r releases.Release) admissionregistration.CEL { return cel.At(r) })
+		at = c.At(releases.Release(minor), func(r releases.Release) kinds.CEL { return cel.At(r) })
 	}, func(source, old []byte) {
 		check := c.Check
 		if at != nil {

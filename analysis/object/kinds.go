@@ -14,7 +14,6 @@ import (
 	"espalier.dev/analysis"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/kinds"
-	"espalier.dev/kinds/admissionregistration"
 	"espalier.dev/schema"
 )
 
@@ -25,7 +24,7 @@ type KindChecker struct {
 }
 
 // ForKinds returns a KindChecker. It makes the rules when the first object is checked.
-func ForKinds(cel admissionregistration.CEL) *KindChecker {
+func ForKinds(cel kinds.CEL) *KindChecker {
 	return &KindChecker{kinds.NewAdmission(cel).Offline}
 }
 

@@ -16,12 +16,11 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/kinds"
-	"espalier.dev/kinds/admissionregistration"
 	"espalier.dev/kinds/releases"
 )
 
 // ReleaseChecker checks objects of Kubernetes' own kinds for a release of Kubernetes. The rules are
-// those of [KindChecker]; the kinds, the fields and the CEL of policies are those of the release. It
+// those of [KindChecker]; the kinds, the fields and the CEL of policies and device selectors are those of the release. It
 // is safe for concurrent use.
 type ReleaseChecker struct {
 	*KindChecker
@@ -31,7 +30,7 @@ type ReleaseChecker struct {
 }
 
 // At returns a checker for a release. cel returns the CEL of a release.
-func (c *KindChecker) At(release releases.Release, cel func(releases.Release) admissionregistration.CEL) *ReleaseChecker {
+func (c *KindChecker) At(release releases.Release, cel func(releases.Release) kinds.CEL) *ReleaseChecker {
 	var offline [releases.Last + 1]func() (*kinds.Offline, error)
 	for r := release; r <= releases.Last; r++ {
 		offline[r] = sync.OnceValues(func() (*kinds.Offline, error) { return kinds.NewOffline(cel(r)) })
@@ -82,7 +81,7 @@ func (c *ReleaseChecker) Check(ctx context.Context, source, old []byte, fields F
 				findings = append(findings, f)
 			}
 		}
-		if gvk.Group == "admissionregistration.k8s.io" {
+		if gvk.Group == "admissionregistration.k8s.io" || gvk.Group == "resource.k8s.io" {
 			findings = append(findings, c.expressions(source, old)...)
 		}
 		return findings

@@ -6,7 +6,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/object"
-	"espalier.dev/kinds/admissionregistration"
+	"espalier.dev/kinds"
 	"espalier.dev/kinds/cel"
 	"espalier.dev/kinds/releases"
 )
@@ -43,7 +43,7 @@ func TestReleaseDrops(t *testing.T) {
 			if tt.old != "" {
 				old = []byte(tt.old)
 			}
-			at := checker.At(tt.release, func(r releases.Release) admissionregistration.CEL { return cel.At(r) })
+			at := checker.At(tt.release, func(r releases.Release) kinds.CEL { return cel.At(r) })
 			var errors []string
 			repeated := 0
 			for _, f := range at.Check(t.Context(), []byte(tt.source), old, object.Warn) {

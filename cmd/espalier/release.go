@@ -15,7 +15,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
-	"espalier.dev/kinds/admissionregistration"
+	"espalier.dev/kinds"
 	kindscel "espalier.dev/kinds/cel"
 	"espalier.dev/kinds/releases"
 	"espalier.dev/schema"
@@ -72,7 +72,7 @@ func (f *releaseFlag) checks() *releaseChecks {
 	if f.Release == 0 {
 		return nil
 	}
-	return &releaseChecks{*f, builtinChecker().At(f.Release, func(r releases.Release) admissionregistration.CEL { return kindscel.At(r) })}
+	return &releaseChecks{*f, builtinChecker().At(f.Release, func(r releases.Release) kinds.CEL { return kindscel.At(r) })}
 }
 
 // releaseChecks are what a validator checks for a release of Kubernetes.

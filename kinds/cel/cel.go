@@ -1,5 +1,5 @@
 // Package cel connects package kinds with the CEL of k8s.io/apiserver, which compiles the
-// expressions of webhook configurations and admission policies. In programs that import it, package
+// expressions of webhook configurations, admission policies and device selectors. In programs that import it, package
 // espalier compiles them, too.
 package cel
 
@@ -23,15 +23,16 @@ import (
 func init() { espalier.RegisterKinds(kinds.NewAdmission(New())) }
 
 // New returns the compilers of a server. Their environments are large, and built on first use.
-func New() admissionregistration.CEL { return newCompilers(bounds.EnvSet) }
+func New() kinds.CEL { return newCompilers(bounds.EnvSet, releases.Last) }
 
 // At returns the compilers of a release of Kubernetes.
-func At(release releases.Release) admissionregistration.CEL {
-	return newCompilers(sync.OnceValue(func() *environment.EnvSet { return bounds.EnvSetAt(uint(release)) }))
+func At(release releases.Release) kinds.CEL {
+	return newCompilers(sync.OnceValue(func() *environment.EnvSet { return bounds.EnvSetAt(uint(release)) }), release)
 }
 
-func newCompilers(set func() *environment.EnvSet) *compilers {
+func newCompilers(set func() *environment.EnvSet, release releases.Release) *compilers {
 	c := &compilers{set: set, plain: sync.OnceValue(func() plugincel.Compiler { return plugincel.NewCompiler(set()) }), results: newResults()}
+	c.selectors = newSelectors(set, release)
 	c.undeclared = sync.OnceValues(c.compose)
 	return c
 }
@@ -44,6 +45,7 @@ type compilers struct {
 	// used are compilers of policies with variables, to be used again.
 	used    sync.Pool
 	results *results
+	*selectors
 }
 
 // Compiler returns a compiler without variables. It makes the environment when it compiles.

@@ -2,10 +2,7 @@ package pods
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -100,7 +97,7 @@ func (c *checker) checkEphemeralContainers(path *field.Path) {
 		if target := ephemeral.TargetContainerName; target != "" && !others.Has(target) {
 			c.add(field.NotFound(at.Child("targetContainerName"), target))
 		}
-		c.add(onlyFields(ephemeral.EphemeralContainerCommon, ephemeralFields, detail, at)...)
+		c.add(rules.OnlyFields(ephemeral.EphemeralContainerCommon, ephemeralFields, detail, at)...)
 		for j, mount := range ephemeral.VolumeMounts {
 			mountPath := at.Child("volumeMounts").Index(j)
 			if mount.SubPath != "" {
@@ -111,20 +108,6 @@ func (c *checker) checkEphemeralContainers(path *field.Path) {
 			}
 		}
 	}
-}
-
-// onlyFields rejects other fields of a struct than the allowed ones.
-func onlyFields(value any, allowed sets.Set[string], detail string, path *field.Path) (errs field.ErrorList) {
-	v := reflect.ValueOf(value)
-	for i := range v.NumField() {
-		name := v.Type().Field(i).Name
-		if allowed.Has(name) || v.Field(i).IsZero() {
-			continue
-		}
-		first, size := utf8.DecodeRuneInString(name)
-		errs = append(errs, field.Forbidden(path.Child(string(unicode.ToLower(first))+name[size:]), detail))
-	}
-	return errs
 }
 
 func trimmedImage(image string, path *field.Path) field.ErrorList {

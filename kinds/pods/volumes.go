@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -292,18 +291,13 @@ func validateCSI(v *corev1.CSIVolumeSource, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// claimTemplateFields are the fields of metadata that the template of a claim may have.
-var claimTemplateFields = sets.New("Annotations", "Labels")
-
 func validateEphemeral(v *corev1.EphemeralVolumeSource, path *field.Path) field.ErrorList {
 	at := path.Child("volumeClaimTemplate")
 	template := v.VolumeClaimTemplate
 	if template == nil {
 		return field.ErrorList{field.Required(at, "")}
 	}
-	errs := apivalidation.ValidateAnnotations(template.Annotations, at.Child("metadata", "annotations"))
-	errs = append(errs, metav1validation.ValidateLabels(template.Labels, at.Child("metadata", "labels"))...)
-	errs = append(errs, onlyFields(template.ObjectMeta, claimTemplateFields, "cannot be set", at.Child("metadata"))...)
+	errs := rules.TemplateMeta(&template.ObjectMeta, at.Child("metadata"))
 	return append(errs, rules.ClaimSpec(&template.Spec, at.Child("spec"), rules.ClaimOptions{})...)
 }
 

@@ -12,7 +12,7 @@ import (
 
 func TestClaims(t *testing.T) {
 	t.Parallel()
-	rules := resource.Rules()["resourceclaims"]
+	rules := resource.Rules(nil)["resourceclaims"]
 	valid := &v1.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b"},
 		Spec: v1.ResourceClaimSpec{Devices: v1.DeviceClaim{Requests: []v1.DeviceRequest{
@@ -30,7 +30,7 @@ func TestClaims(t *testing.T) {
 	got = kindtest.Update(t, rules, "status", valid)(func(c *v1.ResourceClaim) {
 		c.Spec = v1.ResourceClaimSpec{}
 		c.Status.Devices = []v1.AllocatedDeviceStatus{{Driver: "d", Pool: "p", Device: "e"}}
-	})
+	}, `status.devices[0]: Invalid value: {"Driver":"d","Pool":"p","Device":"e","ShareID":""}: must be an allocated device in the claim`)
 	if len(got.Spec.Devices.Requests) != 2 || len(got.Status.Devices) != 1 {
 		t.Errorf("got %+v", got)
 	}
@@ -39,11 +39,11 @@ func TestClaims(t *testing.T) {
 func TestOthers(t *testing.T) {
 	t.Parallel()
 	template := &v1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b"}}
-	kindtest.Update(t, resource.Rules()["resourceclaimtemplates"], "", template)(func(c *v1.ResourceClaimTemplate) { c.Spec.Labels = map[string]string{"a": "b"} },
+	kindtest.Update(t, resource.Rules(nil)["resourceclaimtemplates"], "", template)(func(c *v1.ResourceClaimTemplate) { c.Spec.Labels = map[string]string{"a": "b"} },
 		`spec: Invalid value: {"labels":{"a":"b"},"Spec":{"Devices":{"Requests":null,"Constraints":null,"Config":null}}}: field is immutable`)
 
 	slice := &v1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1.ResourceSliceSpec{Driver: "d", Pool: v1.ResourcePool{Name: "p", ResourceSliceCount: 1}, AllNodes: new(true)}}
-	update := kindtest.Update(t, resource.Rules()["resourceslices"], "", slice)
+	update := kindtest.Update(t, resource.Rules(nil)["resourceslices"], "", slice)
 	update(func(s *v1.ResourceSlice) {
 		s.Spec.Driver, s.Spec.Pool.Name, s.Spec.NodeName, s.Spec.AllNodes = "e", "q", new("n"), nil
 	},
@@ -55,7 +55,7 @@ func TestOthers(t *testing.T) {
 	}
 
 	class := &v1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
-	create := kindtest.Create(t, resource.Rules()["deviceclasses"], class)
+	create := kindtest.Create(t, resource.Rules(nil)["deviceclasses"], class)
 	if got := create(func(*v1.DeviceClass) {}); got.Generation != 1 {
 		t.Errorf("got %+v", got)
 	}
@@ -65,7 +65,7 @@ func TestOthers(t *testing.T) {
 // TestRequired checks the fields without which an object has no meaning.
 func TestRequired(t *testing.T) {
 	t.Parallel()
-	all := resource.Rules()
+	all := resource.Rules(nil)
 	claim := &v1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b"}}
 	kindtest.Create(t, all["resourceclaims"], claim)(func(c *v1.ResourceClaim) {
 		c.Spec.Devices = v1.DeviceClaim{

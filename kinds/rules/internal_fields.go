@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 )
 
 // internalField is a field of an internal type, with its value.
@@ -54,6 +55,10 @@ var newFields = map[reflect.Type]string{
 	reflect.TypeFor[corev1.VolumeMount]():                   "BindMountOptions",
 	reflect.TypeFor[corev1.HTTPGetAction]():                 "Protocol",
 	reflect.TypeFor[corev1.GRPCAction]():                    "Mode",
+
+	reflect.TypeFor[resourcev1.ExactDeviceRequest]():            "DerivedAttributes",
+	reflect.TypeFor[resourcev1.DeviceSubRequest]():              "DerivedAttributes",
+	reflect.TypeFor[resourcev1.DeviceRequestAllocationResult](): "SkipNodeOperations",
 }
 
 // internalFields returns the fields of a struct in the order of its internal type.

@@ -12,7 +12,7 @@ import (
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/crd"
-	"espalier.dev/kinds/admissionregistration"
+	"espalier.dev/kinds"
 	"espalier.dev/kinds/schemas"
 )
 
@@ -40,7 +40,7 @@ func (e *Engine) moreHandlers() map[string]handler {
 }
 
 // KindCEL compiles the expressions in objects of Kubernetes' own kinds.
-type KindCEL = admissionregistration.CEL
+type KindCEL = kinds.CEL
 
 // kindChecker checks objects of Kubernetes' own kinds.
 type kindChecker = object.KindChecker
