@@ -321,6 +321,8 @@ type storageCodec struct {
 	// written.
 	memory, stored runtimeschema.GroupVersion
 	undecodable    undecodableLog
+	// written gets the views of what is encoded.
+	written *writtenViews
 }
 
 // storedTree is an object with what was written of it. A response is made of that, so that an object
@@ -389,6 +391,9 @@ func (c *storageCodec) EncodeOver(obj runtime.Object, old []byte, w io.Writer) e
 	t.value, t.view = text.Bytes(), nil
 	if c.memory == c.stored && (canonical || jsonx.IsCanonical(t.value)) {
 		t.view = k.canonical(t.value)
+	}
+	if t.view != nil {
+		c.written.add(t.view)
 	}
 	_, err = w.Write(t.value)
 	return err

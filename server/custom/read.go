@@ -30,8 +30,9 @@ import (
 
 // reads holds what the readers of all resources share.
 type reads struct {
-	store *store.Store
-	cache *viewCache
+	store   *store.Store
+	cache   *viewCache
+	written *writtenViews
 	// pages, frames, gzips and deflaters pool the memory of responses.
 	pages     *buffers
 	frames    *buffers
@@ -41,7 +42,7 @@ type reads struct {
 
 func newReads(s *store.Store) *reads {
 	return &reads{
-		store: s, cache: newViewCache(viewCacheBytes), pages: &buffers{max: outputBytes}, frames: &buffers{max: frameBytes},
+		store: s, cache: newViewCache(viewCacheBytes), written: newWrittenViews(), pages: &buffers{max: outputBytes}, frames: &buffers{max: frameBytes},
 		gzips: responsewriters.NewGzipWriterPoolOrDie(), deflaters: newDeflaters(),
 	}
 }
@@ -68,7 +69,7 @@ func (s *serving) newReader(e *endpoint, kind *customKind, strategy *strategy) *
 	r := s.handler.reads
 	return &reader{
 		reads: r, endpoint: e, namespaced: d.Namespaced(), fields: strategy.fields,
-		views:  &views{kind: kind, cache: r.cache, kept: e.version.Storage(), undecodable: undecodableLog{resource: d.GroupResource()}},
+		views:  &views{kind: kind, cache: r.cache, written: r.written, kept: e.version.Storage(), undecodable: undecodableLog{resource: d.GroupResource()}},
 		prefix: keys.Root(r.store.Prefix()).Custom(d.GroupResource()),
 		json:   e.serializer.media[0].Serializer,
 	}

@@ -189,7 +189,8 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 	}
 	undecodableValues() // register the metric
 	codec := &storageCodec{kind: kind, memory: gvk.GroupVersion(),
-		stored: d.Storage().GroupVersionKind().GroupVersion(), undecodable: undecodableLog{resource: d.GroupResource()}}
+		stored: d.Storage().GroupVersionKind().GroupVersion(), undecodable: undecodableLog{resource: d.GroupResource()},
+		written: s.handler.reads.written}
 	e.codec = codec
 	var options generic.RESTOptionsGetter
 	if s.fixed != nil {

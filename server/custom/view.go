@@ -208,6 +208,8 @@ func (v *view) locate(r *jsonx.Reader, o *outline) bool {
 type views struct {
 	kind  *customKind
 	cache *viewCache
+	// written holds the views of values that were just written.
+	written *writtenViews
 	// kept reports that views are kept with their entries, because the version is that in
 	// which objects are stored.
 	kept        bool
@@ -252,6 +254,9 @@ func (s *views) memo(e *store.Entry) *view {
 func (s *views) make(e *store.Entry) (*view, error) {
 	if e.Err != nil {
 		return nil, e.Err
+	}
+	if v := s.written.take(s.kind.id, e.Value); v != nil {
+		return v, nil
 	}
 	v, err := s.kind.view(e.Value)
 	if err != nil && !IsConversionError(err) {
