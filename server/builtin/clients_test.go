@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 
 	"espalier.dev/kinds"
 	"espalier.dev/server/servertest"
@@ -157,9 +158,14 @@ func (k *kindClient) all() {
 	}
 	k.do("create", k.request("POST").Body(obj))
 	next(watch.Added)
-	got, m := k.do("get", k.request("GET").Name(name))
-	m.GetLabels()["put"] = "yes"
-	k.do("update", k.request("PUT").Name(name).Body(got))
+	// A controller may write the status in between.
+	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		got, m := k.do("get", k.request("GET").Name(name))
+		m.GetLabels()["put"] = "yes"
+		return k.request("PUT").Name(name).Body(got).Do(k.Context()).Error()
+	}); err != nil {
+		k.Fatal("update:", err)
+	}
 	next(watch.Modified)
 	gvk := k.resource.GroupVersionKind()
 	for _, p := range []struct {
@@ -178,7 +184,7 @@ func (k *kindClient) all() {
 		k.do(string(p.kind), r)
 		next(watch.Modified)
 	}
-	_, m = k.do("get", k.request("GET").Name(name))
+	_, m := k.do("get", k.request("GET").Name(name))
 	for _, label := range []string{"put", "json", "merge", "strategic", "apply"} {
 		if m.GetLabels()[label] != "yes" {
 			k.Errorf("the label %s is missing: %v", label, m.GetLabels())
