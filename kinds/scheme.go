@@ -178,15 +178,22 @@ func (c *Converter) ConvertFieldLabel(gvk runtimeschema.GroupVersionKind, label,
 	if c.Fields == nil {
 		return runtime.DefaultMetaV1FieldSelectorConversion(label, value)
 	}
-	slice := gvk.Group == resourcev1.GroupName && gvk.Kind == "ResourceSlice"
-	if label == "metadata.name" || label == "metadata.namespace" && !slice || c.Fields[label] {
+	// kube-apiserver does not accept the namespace for some of the kinds without one.
+	namespace := label == "metadata.namespace" && gvk.Kind != "ResourceSlice" && gvk.Kind != "Node" && gvk.Kind != "Namespace"
+	if label == "metadata.name" || namespace || c.Fields[label] {
 		return label, value, nil
 	}
-	if slice { // kube-apiserver has a message of its own
+	switch gvk.Kind { // some have messages of their own
+	case "ResourceSlice":
 		return "", "", fmt.Errorf("field label not supported for %s: %s", gvk, label)
-	}
-	if label == "spec.host" && gvk.Kind == "Pod" {
-		return "spec.nodeName", value, nil
+	case "Job":
+		return "", "", fmt.Errorf("field label %q not supported for Job", label)
+	case "ReplicaSet":
+		return runtime.DefaultMetaV1FieldSelectorConversion(label, value)
+	case "Pod":
+		if label == "spec.host" {
+			return "spec.nodeName", value, nil
+		}
 	}
 	return "", "", fmt.Errorf("field label not supported: %s", label)
 }

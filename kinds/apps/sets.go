@@ -219,6 +219,7 @@ func validateStatefulSetStatus(set, old *appsv1.StatefulSet) field.ErrorList {
 }
 
 func defaultDaemonSet(ds *appsv1.DaemonSet) {
+	defaultTemplateGeneration(ds)
 	spec := &ds.Spec
 	rules.SetDefault(&spec.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType)
 	unavailable := intstr.FromInt32(0)
@@ -242,6 +243,14 @@ func templateGeneration(ds *appsv1.DaemonSet) (int64, error) {
 		return 0, nil
 	}
 	return strconv.ParseInt(value, 10, 64)
+}
+
+// defaultTemplateGeneration adds the annotation, as kube-apiserver does with every daemon set that it decodes: so
+// field managers have the annotation.
+func defaultTemplateGeneration(ds *appsv1.DaemonSet) {
+	if _, ok := ds.Annotations[appsv1.DeprecatedTemplateGeneration]; !ok {
+		setTemplateGeneration(ds, 0)
+	}
 }
 
 func setTemplateGeneration(ds *appsv1.DaemonSet, generation int64) {

@@ -203,6 +203,8 @@ func assign(into, obj runtime.Object) error {
 // ConvertFieldLabel checks that a field selector is supported.
 func (c *objectConvertor) ConvertFieldLabel(gvk runtimeschema.GroupVersionKind, label, value string) (string, string, error) {
 	switch {
+	case gvk.Group == api.GroupName: // CRDs
+		return runtime.DefaultMetaV1FieldSelectorConversion(label, value)
 	case label == "metadata.name", label == "metadata.namespace" && c.definition.Namespaced():
 		return label, value, nil
 	}
