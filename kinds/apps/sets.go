@@ -245,11 +245,11 @@ func templateGeneration(ds *appsv1.DaemonSet) (int64, error) {
 	return strconv.ParseInt(value, 10, 64)
 }
 
-// defaultTemplateGeneration adds the annotation, as kube-apiserver does with every daemon set that it decodes: so
-// field managers have the annotation.
+// defaultTemplateGeneration adds the annotation of a new daemon set: in kube-apiserver, all that are decoded have
+// it, so it belongs to field managers.
 func defaultTemplateGeneration(ds *appsv1.DaemonSet) {
 	if _, ok := ds.Annotations[appsv1.DeprecatedTemplateGeneration]; !ok {
-		setTemplateGeneration(ds, 0)
+		setTemplateGeneration(ds, 1)
 	}
 }
 

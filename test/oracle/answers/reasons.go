@@ -34,8 +34,8 @@ var reasons = []struct {
 	{"Kubernetes 1.37 describes columns in other words, and 1.36 has a cell too many for IPAddresses.",
 		regexp.MustCompile(`^(networking\.k8s\.io/v1/(servicecidrs|ipaddresses)|rbac\.authorization\.k8s\.io/v1/(cluster)?rolebindings|resource\.k8s\.io/v1/resourceslices|` +
 			`storage\.k8s\.io/v1/volumeattributesclasses|certificates\.k8s\.io/v1/certificatesigningrequests) get as table`), false},
-	{"kube-apiserver leaves the template generation of daemon sets out where it answers with metadata only.",
-		regexp.MustCompile(`^apps/v1/daemonsets get as (metadata|list of metadata|table)`), false},
+	{"kube-apiserver removes and adds the template generation of daemon sets when it converts them: answers with metadata only lack it, and it is reset by who writes a status without it.",
+		regexp.MustCompile(`^apps/v1/daemonsets (get as (metadata|list of metadata|table)|put status$)`), false},
 	{"kube-apiserver's own controllers write the status, and are its field managers.",
 		regexp.MustCompile(`^(flowcontrol\.apiserver\.k8s\.io/v1/(flowschemas|prioritylevelconfigurations)|apiregistration\.k8s\.io/v1/apiservices) (get|list|patch|apply|put|delete)`), true},
 	{"The status of a CRD that is being deleted depends on when the controllers of the server run.",
