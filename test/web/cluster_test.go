@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -286,6 +288,7 @@ func TestClusterGone(t *testing.T) {
 		if err := s.process.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
+		stopped(t, s.process.Process.Pid)
 		b.click("Check all objects")
 		b.text("no answer in time")
 		b.click("Playground")
@@ -306,4 +309,25 @@ func TestClusterGone(t *testing.T) {
 		b.click("Playground")
 		b.text("an API server would")
 	})
+}
+
+// stopped waits until all threads of a process have stopped: on a busy machine, some run on for a while.
+func stopped(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+		if err != nil || len(threads) == 0 {
+			return // not Linux
+		}
+		running := slices.ContainsFunc(threads, func(name string) bool {
+			text, err := os.ReadFile(name)
+			return err == nil && !strings.Contains(string(text), "State:\tT")
+		})
+		if !running {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the process does not stop")
+		}
+	}
 }
