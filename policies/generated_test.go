@@ -38,7 +38,11 @@ func numberFrom(t *testing.T, name string, otherwise int) int {
 // warnings and mutated object are equal. ESPALIER_POLICIES is the number of policies, and
 // ESPALIER_POLICY_SEED the first seed.
 func TestGenerated(t *testing.T) {
-	count, seed := numberFrom(t, "ESPALIER_POLICIES", 60), numberFrom(t, "ESPALIER_POLICY_SEED", 1)
+	policies := 60
+	if testing.Short() { // with the race detector, each takes seconds
+		policies = 20
+	}
+	count, seed := numberFrom(t, "ESPALIER_POLICIES", policies), numberFrom(t, "ESPALIER_POLICY_SEED", 1)
 	for i, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		t.Run(sem.String(), func(t *testing.T) {
 			t.Parallel()
