@@ -106,7 +106,7 @@ spec:
 `
 
 // anyValue matches the paths of values that may be any JSON.
-var anyValue = regexp.MustCompile(`^data\.spec|\.parameters\.|\.cronSpec\.(default|enum\[\])|\.b\.additionalProperties`)
+var anyValue = regexp.MustCompile(`^data\.spec|\.parameters\.|\.devices\[\]\.data\.|\.cronSpec\.(default|enum\[\])|\.b\.additionalProperties`)
 
 // builtinSchemas writes the JSON Schemas of all built-in kinds with the program, and returns their
 // directory.
