@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // editorScript lets tests use both editors in the same way. The one with CodeMirror is in a shadow root.
@@ -43,7 +44,7 @@ window.editors = () => [...document.querySelectorAll(".editor")].map((e) => {
       clipboardData.setData("text/plain", text);
       content.dispatchEvent(new ClipboardEvent("paste", {clipboardData, bubbles: true, cancelable: true, composed: true}));
     },
-    completion: () => root.querySelector(".cm-tooltip-autocomplete [aria-selected] .cm-completionLabel")?.textContent,
+    completion: () => root.querySelector(".cm-tooltip-autocomplete:not(.cm-tooltip-autocomplete-disabled) [aria-selected] .cm-completionLabel")?.textContent,
     tip: () => root.querySelector(".cm-about")?.innerText ?? "",
     underlined: () => [...root.querySelectorAll(".cm-lintRange-error")].map((x) => x.textContent).join(""),
     place: (text) => [...root.querySelectorAll(".cm-line span")].find((x) => x.textContent === text)?.getBoundingClientRect(),
@@ -87,4 +88,13 @@ func (b *tab) typeAt(label, text string) {
 	b.t.Helper()
 	b.wait(fmt.Sprintf("editor(%q)", label))
 	b.run(chromedp.Evaluate(fmt.Sprintf("editor(%q).replace(%s)", label, quoted(b.t, text)), nil))
+}
+
+// accept accepts the selected completion in the editor of the object with Enter. CodeMirror ignores keys for
+// 75 ms after each change of its list, so it must have been the same for longer.
+func (b *tab) accept(label string) {
+	b.t.Helper()
+	selected := fmt.Sprintf(`editor("Object").completion() === %q`, label)
+	b.wait(fmt.Sprintf(`(window.since = %s ? window.since || Date.now() : 0) && Date.now() - window.since > 300`, selected))
+	b.run(chromedp.Evaluate("window.since = 0", nil), chromedp.KeyEvent(kb.Enter))
 }

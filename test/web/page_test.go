@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
-	"github.com/chromedp/chromedp/kb"
 )
 
 // sizes are those that the page is looked at.
@@ -100,14 +98,13 @@ func testPlayground(t *testing.T, serve func(args ...string) string) {
 		b.run(chromedp.KeyEvent("conc"))
 		b.wait(`editor("Object").completion() === "concurrencyPolicy"`)
 		b.screenshot(editor + "-completion")
-		b.run(chromedp.KeyEvent(kb.Enter))
+		b.accept("concurrencyPolicy")
 		b.wait(`editor("Object").value().includes("  concurrencyPolicy:")`)
 	})
 	t.Run("completion of values", func(t *testing.T) {
 		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  schedule: 0 1 * * *\n  concurrencyPolicy: ")
 		b.run(chromedp.KeyEvent("F"))
-		b.wait(`editor("Object").completion() === "Forbid"`)
-		b.run(chromedp.Sleep(200*time.Millisecond), chromedp.KeyEvent(kb.Enter)) // CodeMirror ignores keys at first
+		b.accept("Forbid")
 		b.wait(`editor("Object").value().trimEnd().endsWith("\n  concurrencyPolicy: Forbid")`)
 		b.text("Accepted: an API server would create this object")
 	})
