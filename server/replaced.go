@@ -75,32 +75,8 @@ func (g *guard) fail(reason string) error {
 	return g.Err()
 }
 
-// confirmations is how often etcd is asked again, and confirmationPause the time before each, until its data counts
-// as replaced: a member of several may be behind for a moment.
-const (
-	confirmations     = 5
-	confirmationPause = 100 * time.Millisecond
-)
-
-// stays reports whether the revision of etcd stays lower than before.
-func stays(ctx context.Context, before int64, cc *grpc.ClientConn, invoke grpc.UnaryInvoker) bool {
-	for range confirmations {
-		select {
-		case <-ctx.Done():
-			return false // the next answer will show it
-		case <-time.After(confirmationPause):
-		}
-		var answer pb.RangeResponse
-		err := invoke(ctx, "/etcdserverpb.KV/Range", &pb.RangeRequest{Key: []byte{0}, CountOnly: true}, &answer, cc)
-		if err != nil || answer.GetHeader().GetRevision() >= before {
-			return false
-		}
-	}
-	return true
-}
-
 // intercept checks the revision in each answer. Reads are linearizable, and writes have a new
-// revision: it does not stay lower than one in an answer before the request.
+// revision: it is never lower than one in an answer before the request.
 func (g *guard) intercept(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if !strings.HasPrefix(method, "/etcdserverpb.KV/") {
@@ -118,7 +94,7 @@ func (g *guard) intercept(ctx context.Context, method string, req, reply any, cc
 		return nil
 	}
 	revision := answer.GetHeader().GetRevision()
-	if revision < before && stays(ctx, before, cc, invoke) {
+	if revision < before {
 		return g.fail(fmt.Sprintf("its revision is %d, and was %d", revision, before))
 	}
 	for newest := before; newest < revision && !g.newest.CompareAndSwap(newest, revision); {

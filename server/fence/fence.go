@@ -156,8 +156,10 @@ func (f *Fences) UIDs(ctx context.Context) (map[types.UID]bool, error) {
 // caller must adopt its newer state, unless the CRD is gone.
 func (f *Fences) Adopt(ctx context.Context, name string, uid types.UID, revision uint64, deleting bool) (bool, error) {
 	same := clientv3.Compare(clientv3.ModRevision(f.root.CRDs().Key("", name)), "=", int64(revision))
-	// A full etcd rejects transactions that could write, even if they would not.
-	resp, err := f.client.Txn(ctx).If(same, clientv3.Compare(clientv3.Value(f.key(uid)), "=", state(deleting))).Commit()
+	// A full etcd rejects transactions that could write, even if they would not. Without a read, a member
+	// of etcd compares its own data, which may be behind that of the others.
+	resp, err := f.client.Txn(ctx).If(same, clientv3.Compare(clientv3.Value(f.key(uid)), "=", state(deleting))).
+		Then(clientv3.OpGet(f.key(uid), clientv3.WithCountOnly())).Commit()
 	if err == nil && !resp.Succeeded {
 		resp, err = f.client.Txn(ctx).If(same).Then(clientv3.OpPut(f.key(uid), state(deleting))).Commit()
 	}

@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,10 +29,46 @@ func newFences(t *testing.T) (*Fences, *kubernetes.Client) {
 	t.Cleanup(db.Close)
 	client := &kubernetes.Client{Client: db.Client()}
 	client.Kubernetes = client
+	client.KV = linearizable{client.KV}
 	t.Cleanup(func() { _ = client.Close() })
 	f := New(Config{Client: client.Client, Root: "/registry/"})
 	t.Cleanup(f.Close)
 	return f, client
+}
+
+// linearizable fails transactions that a member of etcd would answer from its own data, which may be
+// behind that of the others: those without any operation.
+type linearizable struct{ clientv3.KV }
+
+func (l linearizable) Txn(ctx context.Context) clientv3.Txn {
+	return &linearizableTxn{Txn: l.KV.Txn(ctx)}
+}
+
+type linearizableTxn struct {
+	clientv3.Txn
+	ops int
+}
+
+func (t *linearizableTxn) If(c ...clientv3.Cmp) clientv3.Txn {
+	t.Txn = t.Txn.If(c...)
+	return t
+}
+
+func (t *linearizableTxn) Then(ops ...clientv3.Op) clientv3.Txn {
+	t.Txn, t.ops = t.Txn.Then(ops...), t.ops+len(ops)
+	return t
+}
+
+func (t *linearizableTxn) Else(ops ...clientv3.Op) clientv3.Txn {
+	t.Txn, t.ops = t.Txn.Else(ops...), t.ops+len(ops)
+	return t
+}
+
+func (t *linearizableTxn) Commit() (*clientv3.TxnResponse, error) {
+	if t.ops == 0 {
+		return nil, errors.New("a transaction without operations is not linearizable")
+	}
+	return t.Txn.Commit()
 }
 
 // crd is a stored CRD.

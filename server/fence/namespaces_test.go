@@ -172,10 +172,10 @@ func TestAdoptNamespaces(t *testing.T) {
 	if again, err := client.Get(t.Context(), f.namespaceFence("same"), kubernetes.GetOptions{}); err != nil || again.KV.ModRevision != same.KV.ModRevision {
 		t.Error("a fence that agrees is written again:", again, err)
 	}
-	if txn, err := client.Txn(t.Context()).If(f.InNamespace("new")).Commit(); err != nil || !txn.Succeeded {
+	if txn, err := client.Txn(t.Context()).If(f.InNamespace("new")).Then(clientv3.OpGet("a")).Commit(); err != nil || !txn.Succeeded {
 		t.Error(txn, err)
 	}
-	if txn, err := client.Txn(t.Context()).If(f.InNamespace("deleting")).Commit(); err != nil || txn.Succeeded {
+	if txn, err := client.Txn(t.Context()).If(f.InNamespace("deleting")).Then(clientv3.OpGet("a")).Commit(); err != nil || txn.Succeeded {
 		t.Error(txn, err)
 	}
 }
