@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/cel-go/cel"
 
@@ -78,6 +79,8 @@ type validator struct {
 	// view is the schema as rules see it; typ is its type.
 	view *view
 	typ  string
+	// load compiles the rules of the schema itself, once. It is nil if there are none.
+	load func()
 	// err is the reason why none of the rules could be compiled.
 	err   error
 	rules []*compiled
@@ -109,7 +112,8 @@ func compile(s *schema.Structural, o options) (*program, error) {
 	s = s.DeepCopy()
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
 	stored := func(string) *cel.Env { return base }
-	c := compilation{options: o, in: bases{stored, stored}, shared: newShared(o.perCallLimit)}
+	c := &compilation{options: o, in: bases{stored, stored}, shared: newShared(o.perCallLimit)}
+	c.shared.onlyPrograms = true
 	root := newView(s, true)
 	v := c.validator(root, true, declOf(root, true))
 	if len(c.errs) > 0 {
@@ -126,14 +130,17 @@ func declOf(v *view, isResource bool) *apiservercel.DeclType {
 	return common.SchemaDeclType(v, isResource)
 }
 
-// compilation is one run of compile.
+// compilation is one run of compile. With broken rules, it compiles the rules of a schema when the first value
+// has the schema: most values lack most fields, and compiled rules take much time and memory.
 type compilation struct {
 	options
-	in     bases
-	shared *shared
-	path   schema.SchemaPath
-	errs   []error
-	more   int
+	in bases
+	// loading guards shared.
+	loading sync.Mutex
+	shared  *shared
+	path    schema.SchemaPath
+	errs    []error
+	more    int
 }
 
 // maxErrors is the number of rules that do not compile that are reported.
@@ -174,7 +181,17 @@ func (c *compilation) validator(v *view, isResource bool, decl *apiservercel.Dec
 	if v.s.Type == "array" && textOf(v.s.XListType) == "map" && len(v.s.XListMapKeys) > 0 {
 		out.listView = v
 	}
-	c.own(out, v, decl)
+	if len(v.s.XValidations) > 0 {
+		// A panic is repeated for each value: without its rules, values would be valid.
+		out.load = sync.OnceFunc(func() {
+			c.loading.Lock()
+			defer c.loading.Unlock()
+			c.own(out, v, decl)
+		})
+		if !c.broken {
+			out.load()
+		}
+	}
 
 	var elem *apiservercel.DeclType
 	if decl != nil {
@@ -204,7 +221,7 @@ func (c *compilation) validator(v *view, isResource bool, decl *apiservercel.Dec
 	if values := v.values(); values != nil {
 		out.additional = c.below(schema.SchemaStep{Keyword: "additionalProperties"}, values, elem)
 	}
-	if out.err == nil && len(out.rules) == 0 && out.items == nil && out.additional == nil && len(out.props) == 0 {
+	if out.load == nil && out.items == nil && out.additional == nil && len(out.props) == 0 {
 		return nil
 	}
 	return out
@@ -218,9 +235,6 @@ func (c *compilation) below(step schema.SchemaStep, v *view, decl *apiservercel.
 
 // own compiles the rules of the schema itself.
 func (c *compilation) own(out *validator, v *view, decl *apiservercel.DeclType) {
-	if len(v.s.XValidations) == 0 {
-		return
-	}
 	if decl == nil {
 		out.err = errNoType
 		c.fail(": %v", out.err)
@@ -243,8 +257,6 @@ func (c *compilation) own(out *validator, v *view, decl *apiservercel.DeclType) 
 		}
 		out.rules = append(out.rules, r)
 		out.usesOldSelf = out.usesOldSelf || r.rule.usesOldSelf
-		// Evaluation does not need what the estimates need.
-		r.rule.env, r.rule.ast, r.message.env, r.message.ast = nil, nil, nil, nil
 	}
 }
 

@@ -23,6 +23,8 @@ const (
 // several fields.
 type shared struct {
 	perCallLimit uint64
+	// onlyPrograms leaves out what only the estimates of expressions need.
+	onlyPrograms bool
 	types        map[*apiservercel.DeclType]typeID
 	environments map[typeID]*environments
 	// expressions is the number of those that the environments keep.
@@ -97,6 +99,9 @@ func (e *environments) compileOnce(env *cel.Env, text string, want *cel.Type, wo
 		return c.expression, c.problem
 	}
 	x, p := e.compile(env, text, want, words)
+	if e.shared != nil && e.shared.onlyPrograms {
+		x.env, x.ast = nil, nil
+	}
 	if e.shared != nil && e.shared.expressions < maxExpressions {
 		if e.expressions == nil {
 			e.expressions = map[expressionKey]compiledExpression{}

@@ -2,10 +2,13 @@ package rules
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/cel-go/cel"
 
+	"espalier.dev/api"
 	"espalier.dev/schema"
 	"espalier.dev/schema/rules/bounds"
 )
@@ -75,5 +78,50 @@ func TestShared(t *testing.T) {
 		if len(s.environments) > maxEnvironments || kept > maxExpressions || kept != s.expressions {
 			t.Fatalf("%d environments and %d of %d expressions are kept", len(s.environments), kept, s.expressions)
 		}
+	}
+}
+
+// TestLoad checks that the rules of a field are compiled when the first object has it, once for all goroutines,
+// and that a rule that does not compile is then a violation.
+func TestLoad(t *testing.T) {
+	rule := func(text string) schema.Structural {
+		s := schema.Structural{Generic: schema.Generic{Type: "integer"}}
+		s.XValidations = []api.ValidationRule{{Rule: text}}
+		return s
+	}
+	good, broken, unused := rule("self > 1"), rule("self.x"), rule("self > 2")
+	root := &schema.Structural{Generic: schema.Generic{Type: "object"},
+		Properties: map[string]*schema.Structural{"good": &good, "broken": &broken, "unused": &unused}}
+	p, err := compile(root, options{perCallLimit: PerCallLimit, budget: Budget, broken: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded := func() (names []string) {
+		for _, v := range p.root.props {
+			if len(v.rules) > 0 {
+				names = append(names, v.name)
+			}
+		}
+		return names
+	}
+	if got := loaded(); got != nil {
+		t.Errorf("%v are compiled before an object has them", got)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for object, want := range map[*schema.Object]int{{"good": int64(2)}: 0, {"good": int64(1), "broken": int64(1)}: 2} {
+				if got := p.Validate(t.Context(), *object, nil); len(got) != want {
+					t.Errorf("%v: %v", *object, got)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got, want := loaded(), []string{"broken", "good"}; !slices.Equal(got, want) {
+		t.Errorf("%v are compiled, want %v", got, want)
+	}
+	if _, err := compile(root, options{perCallLimit: PerCallLimit, budget: Budget}); err == nil {
+		t.Error("a compiler that reports broken rules does not report one that no object has")
 	}
 }

@@ -155,11 +155,12 @@ const outOfBudget = "validation failed due to running out of cost budget, no fur
 
 // own evaluates the rules of v itself.
 func (e *evaluation) own(v *validator, obj, old any) {
-	if v.err != nil {
-		e.invalid(v, nil, obj, "rule compiler initialization error: %v", v.err)
+	if v.load == nil {
 		return
 	}
-	if len(v.rules) == 0 {
+	v.load()
+	if v.err != nil {
+		e.invalid(v, nil, obj, "rule compiler initialization error: %v", v.err)
 		return
 	}
 	if e.budget <= 0 {
