@@ -17,7 +17,7 @@ func conditions(f *findings) []corev1.NamespaceCondition {
 		return corev1.NamespaceCondition{Type: t, Status: corev1.ConditionFalse, Reason: reason, Message: message}
 	}
 	bad := func(t corev1.NamespaceConditionType, reason, message string) corev1.NamespaceCondition {
-		return corev1.NamespaceCondition{Type: t, Status: corev1.ConditionTrue, Reason: reason, Message: message}
+		return corev1.NamespaceCondition{Type: t, Status: corev1.ConditionTrue, Reason: reason, Message: bounded(message)}
 	}
 	all := []corev1.NamespaceCondition{
 		good(corev1.NamespaceDeletionDiscoveryFailure, "ResourcesDiscovered", "All resources successfully discovered"),
@@ -52,6 +52,19 @@ func conditions(f *findings) []corev1.NamespaceCondition {
 			"Some content in the namespace has finalizers remaining: "+counts(f.finalizers, "%s in %d resource instances"))
 	}
 	return all
+}
+
+// maxMessage limits the size of a message, as Kubernetes does for most conditions: other servers can have any
+// number of resources, and errors of any length.
+const maxMessage = 32 << 10
+
+// bounded returns the beginning of a message.
+func bounded(message string) string {
+	const more = "..."
+	if len(message) > maxMessage {
+		message = message[:maxMessage-len(more)] + more
+	}
+	return strings.ToValidUTF8(message, "")
 }
 
 // counts renders numbers in the order of their names.

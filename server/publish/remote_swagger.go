@@ -11,7 +11,10 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 	"k8s.io/kube-openapi/pkg/aggregator"
+	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"espalier.dev/openapi"
 )
 
 // RemoteSwagger is what the OpenAPI v2 document of another server says about a version. It never changes.
@@ -21,8 +24,9 @@ type RemoteSwagger struct {
 }
 
 // NewRemoteSwagger takes the paths of a version from the OpenAPI v2 document of another server, and all
-// definitions but those that only other paths need.
-func NewRemoteSwagger(gv runtimeschema.GroupVersion, document []byte) (_ *RemoteSwagger, err error) {
+// definitions but those that only other paths need. If they are the same as known, which may be nil, it returns
+// that. A document that has no Protobuf form is rejected: the document of this server would have none.
+func NewRemoteSwagger(gv runtimeschema.GroupVersion, document []byte, known *RemoteSwagger) (_ *RemoteSwagger, err error) {
 	defer recoverDocument(&err)
 	var doc spec.Swagger
 	if err := json.Unmarshal(document, &doc); err != nil {
@@ -32,15 +36,46 @@ func NewRemoteSwagger(gv runtimeschema.GroupVersion, document []byte) (_ *Remote
 		return nil, errors.New("it has no paths")
 	}
 	aggregator.FilterSpecByPaths(&doc, []string{"/apis/" + gv.Group + "/" + gv.Version + "/"})
-	text, err := json.Marshal(&doc)
+	text, err := json.Marshal(openapi.MergeV2(&doc))
 	if err != nil {
 		return nil, err
 	}
-	return &RemoteSwagger{hash: hash(text), text: text}, nil
+	if len(text) > maxRemote { // escaped, it may be longer than what the server has sent
+		return nil, fmt.Errorf("it has %d bytes: the limit is %d", len(text), maxRemote)
+	}
+	next := &RemoteSwagger{hash: hash(text), text: text}
+	if known != nil && next.hash == known.hash {
+		return known, nil
+	}
+	if err := errors.Join(checkNames(doc.Definitions), checkNames(doc.Parameters)); err != nil {
+		return nil, err
+	}
+	if _, err := handler.ToProtoBinary(text); err != nil {
+		return nil, fmt.Errorf("it has no Protobuf form: %w", err)
+	}
+	return next, nil
 }
 
-// Same reports whether both say the same.
-func (s *RemoteSwagger) Same(other *RemoteSwagger) bool { return s.hash == other.hash }
+// maxRemote limits the size of what is taken from a document.
+const maxRemote = 16 << 20
+
+// maxName limits the size of the name of a definition. The conversion to Protobuf, which reads YAML, allows 1024
+// bytes, and a definition can be renamed.
+const maxName = 1000
+
+// checkNames returns an error for a name that is too long.
+func checkNames[V any](all map[string]V) error {
+	for name := range all {
+		text, err := json.Marshal(name)
+		if err != nil {
+			return err
+		}
+		if len(text) > maxName {
+			return fmt.Errorf("the name %.64q... is too long: the limit is %d bytes", name, maxName)
+		}
+	}
+	return nil
+}
 
 // recoverDocument makes a panic an error: the libraries are not made for documents that an attacker has written.
 func recoverDocument(err *error) {

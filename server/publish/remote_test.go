@@ -1,8 +1,10 @@
 package publish
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -108,7 +110,7 @@ func TestRemoteSwaggerMerged(t *testing.T) {
 		t.Helper()
 		gv := schema.GroupVersion{Group: group, Version: "v1"}
 		swagger, err := NewRemoteSwagger(gv, []byte(`{"swagger":"2.0","info":{"title":"x","version":"1"},"paths":{`+paths+`},"definitions":{`+definitions+
-			`},"parameters":{"`+parameter+`":{"name":"other","in":"query","type":"string"}}}`))
+			`},"parameters":{"`+parameter+`":{"name":"other","in":"query","type":"string"}}}`), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,12 +169,55 @@ func TestRemoteSwaggerMerged(t *testing.T) {
 
 // TestRemoteSwaggerBroken has documents of other servers that cannot be used.
 func TestRemoteSwaggerBroken(t *testing.T) {
+	path := func(item string) string { return `{"paths":{"/apis/a/v1/b":` + item + `}}` }
+	with := func(section, members string) string {
+		return `{"paths":{"/apis/a/v1/b":{}},"` + section + `":{` + members + `}}`
+	}
 	for name, document := range map[string]string{
 		"empty": "", "an array": "[]", "null": "null", "no paths": `{"swagger":"2.0"}`, "broken": `{"paths":{`,
-		"deep": `{"paths":` + strings.Repeat(`{"a":`, 100_000), "paths": `{"paths":{"/apis/a/v1/b":7}}`,
+		"deep": `{"paths":` + strings.Repeat(`{"a":`, 100_000), "paths": path("7"),
+		// These have no Protobuf form.
+		"no description": path(`{"get":{"responses":{"200":{}}}}`), "control characters": path(`{"get":{"description":"\uffff","responses":{}}}`),
+		"parameters":     with("parameters", `"q":{"name":"a","in":"nowhere","type":"x"}`),
+		"a long name":    with("definitions", `"`+strings.Repeat("n", 2000)+`":{}`),
+		"a renamed name": with("definitions", `"`+strings.Repeat("n", 1020)+`":{}`),
+		"escaped":        with("definitions", `"a":{"description":"`+strings.Repeat("<", maxRemote/6)+`"}`),
 	} {
-		if got, err := NewRemoteSwagger(schema.GroupVersion{Group: "a", Version: "v1"}, []byte(document)); err == nil {
-			t.Errorf("%s: %s", name, got.text)
+		if got, err := NewRemoteSwagger(schema.GroupVersion{Group: "a", Version: "v1"}, []byte(document), nil); err == nil {
+			t.Errorf("%s: %.100s", name, got.text)
+		}
+	}
+}
+
+// TestRemoteSwaggerOdd has unusual documents of other servers: in each form, the document of this server still has
+// its own definitions.
+func TestRemoteSwaggerOdd(t *testing.T) {
+	srv, remote := serveRemote(t)
+	gv := schema.GroupVersion{Group: "a", Version: "v1"}
+	with := func(members string) string { return `{"paths":{"/apis/a/v1/b":{}},"definitions":{` + members + `}}` }
+	var known *RemoteSwagger
+	for name, document := range map[string]string{
+		"names":       with(`"":{},"a\nb":{},"<<":{"x-<<":{"<<":1}},"` + strings.Repeat("n", 900) + `":{}`),
+		"null":        `{"paths":{"/apis/a/v1/b":null},"definitions":{"a":null}}`,
+		"a namesake":  with(`"com.example.v1.Crontab":{"x-kubernetes-group-version-kind":"x"}`),
+		"references":  `{"paths":{"/apis/a/v1/b":{"get":{"responses":{"200":{"description":"x","schema":{"$ref":"#/definitions/none"}}}}}}}`,
+		"levels":      with(`"a":` + strings.Repeat(`{"items":`, 9000) + "{}" + strings.Repeat("}", 9000)),
+		"a long text": with(`"a":{"description":"` + strings.Repeat("n ", 1<<20) + `"}`),
+	} {
+		swagger, err := NewRemoteSwagger(gv, []byte(document), known)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if again, err := NewRemoteSwagger(gv, []byte(document), swagger); again != swagger || swagger == known {
+			t.Errorf("%s: the same document is another one: %v", name, err)
+		}
+		known = swagger
+		remote.Store(&Remote{Versions: []RemoteVersion{{GroupVersion: gv, Swagger: swagger}}})
+		for _, format := range []string{"application/json", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"} {
+			if resp, text := get(t, srv, "/openapi/v2", "Accept", format); resp.StatusCode != http.StatusOK || !bytes.Contains(text, []byte("com.example.v1.Crontab")) {
+				t.Errorf("%s as %s: %d %.200s", name, format, resp.StatusCode, text)
+			}
 		}
 	}
 }
