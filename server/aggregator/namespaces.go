@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/transport"
 
 	"espalier.dev/server/namespaces"
@@ -27,8 +27,14 @@ const (
 	emptyTotal = 20 * time.Second
 	emptyTime  = 10 * time.Second
 	maxList    = 16 << 20
-	// page is the number of objects that are listed.
-	page = 500
+	// page is the number of objects that are listed, and maxItems that which is taken from a server that lists
+	// more: the rest is deleted the next time.
+	page     = 500
+	maxItems = 10_000
+	// maxFinalizers limits the size of the finalizers of an object, as JSON, and maxNames the number of
+	// different finalizers that are reported for a version.
+	maxFinalizers = 64 << 10
+	maxNames      = 1000
 	// emptied is the number of versions that are emptied at a time.
 	emptied = 8
 )
@@ -138,17 +144,19 @@ func (a *Aggregator) emptyResource(ctx context.Context, b *backend, path, name s
 	}
 	for _, one := range list {
 		left.Remaining[name]++
-		for _, f := range one.Finalizers {
-			left.Finalizers[f]++
+		for _, f := range one.Metadata.Finalizers {
+			if left.Finalizers[f] > 0 || len(left.Finalizers) < maxNames {
+				left.Finalizers[f]++
+			}
 		}
 	}
 	return nil
 }
 
 // deleteEach deletes objects one by one. Those that the server does not delete are left.
-func (a *Aggregator) deleteEach(ctx context.Context, b *backend, path string, list []metav1.ObjectMeta) (err error) {
+func (a *Aggregator) deleteEach(ctx context.Context, b *backend, path string, list []item) (err error) {
 	for _, one := range list {
-		_, failed := a.send(ctx, b, http.MethodDelete, path+"/"+url.PathEscape(one.Name), "propagationPolicy=Background")
+		_, failed := a.send(ctx, b, http.MethodDelete, path+"/"+url.PathEscape(one.Metadata.Name), "propagationPolicy=Background")
 		if !unsupported(failed) {
 			err = errors.Join(err, failed)
 		}
@@ -159,8 +167,51 @@ func (a *Aggregator) deleteEach(ctx context.Context, b *backend, path string, li
 	return err
 }
 
-// list returns the metadata of some objects at a path.
-func (a *Aggregator) list(ctx context.Context, b *backend, path string) (all []metav1.ObjectMeta, err error) {
+// item is what has to be known of an object: the metadata of a hostile server could need a hundred times the
+// memory of its text.
+type item struct {
+	Metadata struct {
+		Name       string
+		Finalizers finalizers
+	}
+}
+
+// finalizers are the finalizers of an object.
+type finalizers []string
+
+// UnmarshalJSON decodes finalizers of a limited size.
+func (f *finalizers) UnmarshalJSON(text []byte) error {
+	if len(text) > maxFinalizers {
+		return fmt.Errorf("the finalizers of an object: %w: the limit is %d bytes", errTooLarge, maxFinalizers)
+	}
+	return json.Unmarshal(text, (*[]string)(f))
+}
+
+// items are the first objects of a list, at most maxItems.
+type items []item
+
+// UnmarshalJSON decodes one object at a time, and no more than maxItems.
+func (list *items) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	start, err := d.Token()
+	if err != nil || start == nil {
+		return err
+	}
+	if start != json.Delim('[') {
+		return errors.New("the items are no array")
+	}
+	for d.More() && len(*list) < maxItems {
+		var one item
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		*list = append(*list, one)
+	}
+	return nil
+}
+
+// list returns the first objects at a path.
+func (a *Aggregator) list(ctx context.Context, b *backend, path string) ([]item, error) {
 	text, err := a.send(ctx, b, http.MethodGet, path, fmt.Sprintf("limit=%d", page))
 	if unsupported(err) {
 		return nil, nil
@@ -168,16 +219,11 @@ func (a *Aggregator) list(ctx context.Context, b *backend, path string) (all []m
 	if err != nil {
 		return nil, err
 	}
-	var list struct {
-		Items []metav1.PartialObjectMetadata
-	}
+	var list struct{ Items items }
 	if err := json.Unmarshal(text, &list); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	for _, one := range list.Items {
-		all = append(all, one.ObjectMeta)
-	}
-	return all, nil
+	return list.Items, nil
 }
 
 // send sends a request of the namespace controller. An error is a statusError or an unreachableError, or
