@@ -171,7 +171,9 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 	})
 	// As in kube-apiserver, only / lists paths.
 	server.Handler.NonGoRestfulMux.NotFoundHandler(http.NotFoundHandler())
-	mount(server.Handler.NonGoRestfulMux, others.Wrap(publisher.Wrap(kubernetes.Wrap(resources))))
+	// Other servers check what they get themselves.
+	own := boundBodies(publisher.Wrap(kubernetes.Wrap(resources)), f.codecs, f.options.Semantics)
+	mount(server.Handler.NonGoRestfulMux, others.Wrap(own))
 
 	mountTokenMetadata(server.Handler.NonGoRestfulMux, f.authentication, f.url)
 	if f.options.followsKeys() {

@@ -126,7 +126,6 @@ func shareSeats(c *genericapiserver.Config, o *Options, stored *store.Store, r f
 func limitRequests(c *genericapiserver.Config, o *Options, ready <-chan struct{}, stored *store.Store) {
 	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0
 	c.BuildHandlerChainFunc = func(next http.Handler, c *genericapiserver.Config) http.Handler {
-		next = boundBodies(next, c.Serializer, o.Semantics)
 		if revision := o.past(); revision > 0 {
 			next = readOnly(revision, next, c.Serializer)
 		}
