@@ -60,3 +60,12 @@ func buildOf(info *debug.BuildInfo, linked build) build {
 	}
 	return b
 }
+
+// release returns the version if others can install it, where linked is the one that the linker has set. The
+// version of a work tree names a commit that need not be published.
+func (b build) release(linked string) string {
+	if b.version == "devel" || linked == "" && b.revision != "" {
+		return ""
+	}
+	return b.version
+}

@@ -22,19 +22,22 @@ func TestBuildOf(t *testing.T) {
 	for name, test := range map[string]struct {
 		info         *debug.BuildInfo
 		linked, want build
+		release      string
 	}{
-		"nothing recorded": {&debug.BuildInfo{}, build{}, build{version: "devel"}},
-		"go run":           {&debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, build{}, build{version: "devel"}},
-		"go install":       {&debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}}, build{}, build{version: "v1.2.3"}},
-		"work tree":        {tree("v1.2.4-0.2026"), build{}, build{"v1.2.4-0.2026", commit, "2026-01-02T03:04:05Z", true}},
+		"nothing recorded": {&debug.BuildInfo{}, build{}, build{version: "devel"}, ""},
+		"go run":           {&debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, build{}, build{version: "devel"}, ""},
+		"go install":       {&debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}}, build{}, build{version: "v1.2.3"}, "v1.2.3"},
+		"work tree":        {tree("v1.2.4-0.2026"), build{}, build{"v1.2.4-0.2026", commit, "2026-01-02T03:04:05Z", true}, ""},
 		"release": {&debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, build{version: "v1.2.3", revision: other, time: "2026-02-03T04:05:06Z"},
-			build{"v1.2.3", other, "2026-02-03T04:05:06Z", false}},
-		"release without v":           {&debug.BuildInfo{}, build{version: "1.2.3"}, build{version: "v1.2.3"}},
-		"release over a work tree":    {tree("v1"), build{version: "v1.2.3", revision: other}, build{version: "v1.2.3", revision: other}},
-		"version only, in a worktree": {tree("v1"), build{version: "v1.2.3"}, build{"v1.2.3", commit, "2026-01-02T03:04:05Z", true}},
+			build{"v1.2.3", other, "2026-02-03T04:05:06Z", false}, "v1.2.3"},
+		"release without v":           {&debug.BuildInfo{}, build{version: "1.2.3"}, build{version: "v1.2.3"}, "v1.2.3"},
+		"release over a work tree":    {tree("v1"), build{version: "v1.2.3", revision: other}, build{version: "v1.2.3", revision: other}, "v1.2.3"},
+		"version only, in a worktree": {tree("v1"), build{version: "v1.2.3"}, build{"v1.2.3", commit, "2026-01-02T03:04:05Z", true}, "v1.2.3"},
 	} {
 		if got := buildOf(test.info, test.linked); got != test.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, test.want)
+		} else if release := got.release(test.linked.version); release != test.release {
+			t.Errorf("%s: is release %q, want %q", name, release, test.release)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func serverCommands(*app) (commands []*cobra.Command) {
 // noServer returns the error of what needs the server.
 func noServer(what string) error {
 	release, install := "the same release", "latest"
-	if v := buildVersion().version; v != "devel" {
+	if v := buildVersion().release(version); v != "" {
 		release, install = "release "+v, v
 	}
 	return fmt.Errorf("%s needs the complete program, and this is espalier-cli, which has no server: "+
