@@ -545,3 +545,22 @@ func TestNothingStored(t *testing.T) {
 		t.Error("the first list lacks API services:", text)
 	}
 }
+
+// TestForeignName has a stored API service whose name is not that of a group and version, which no client of this
+// server can create.
+func TestForeignName(t *testing.T) {
+	t.Parallel()
+	o := servertest.Options(t)
+	s := servertest.Start(t, o)
+	c := servertest.Client(t, s, nil)
+	const stored = `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"nothing","uid":"1"},"spec":{"groupPriorityMinimum":1,"versionPriority":1,"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"nothing"}}}`
+	if _, err := servertest.Etcd(t, o).Put(t.Context(), "/registry/apiregistration.k8s.io/apiservices/nothing", stored); err != nil {
+		t.Fatal(err)
+	}
+	if code, text := servertest.Get(t, s, c, apiServices+"/nothing"); code != http.StatusOK || !strings.Contains(text, `"name":"nothing"`) {
+		t.Error(code, text)
+	}
+	b := newBackend(t, "named", "named.example.com")
+	b.register(s, c, "named")
+	await(t, s, c, "v1.named.example.com", "True", "Passed")
+}

@@ -69,6 +69,9 @@ func (a *Aggregator) newTable(s *store.Snapshot, old *table) *table {
 	for e := range s.Range(a.prefix(), "") {
 		name := keys.Name(e.Key)
 		t.names[name] = e.Revision
+		if !strings.Contains(name, ".") {
+			continue // another program has written it
+		}
 		gv := helper.APIServiceNameToGroupVersion(name)
 		before := old.backends[gv]
 		if before == nil && old.names[name] == e.Revision {
