@@ -93,7 +93,7 @@ func (v *Version) Validate(ctx context.Context, obj, old schema.Object) (schema.
 	if err != nil {
 		return nil, err
 	}
-	return append(p.Validate(ctx, obj, old), v.scale(obj, true)...), nil
+	return insertScale(p.Validate(ctx, obj, old), v.scale(obj, true)), nil
 }
 
 // ValidateStatus validates an object whose status is to replace that of old.
@@ -102,7 +102,21 @@ func (v *Version) ValidateStatus(ctx context.Context, obj, old schema.Object) (s
 	if err != nil {
 		return nil, err
 	}
-	return append(p.Validate(ctx, obj, old), v.scale(obj, false)...), nil
+	return insertScale(p.Validate(ctx, obj, old), v.scale(obj, false)), nil
+}
+
+// insertScale adds the violations of the scale subresource to those of the schema: before the
+// violations of list types and rules, as kube-apiserver orders them.
+func insertScale(vs, scale schema.Violations) schema.Violations {
+	at := len(vs)
+	for at > 0 && afterScale(vs[at-1].Kind) {
+		at--
+	}
+	return slices.Insert(vs, at, scale...)
+}
+
+func afterScale(k schema.ViolationKind) bool {
+	return k == schema.DuplicateItem || k == schema.NotAnObject || k == schema.Rule || k == schema.RulesSkipped
 }
 
 // HasStatus reports whether the version has a status subresource.

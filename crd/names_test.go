@@ -114,7 +114,7 @@ func TestVersionsWithoutList(t *testing.T) {
 	for _, sem := range both {
 		c := betaDefinition(t, "", preserving(true))
 		c.Spec.Versions = nil
-		expect(t, createBeta(c, sem).Errors, "spec.versions: Invalid value: \"\": must have exactly one version marked as storage version", "status.storedVersions")
+		expect(t, createBeta(c, sem).Errors, "spec.versions: Invalid value: null: must have exactly one version marked as storage version", "status.storedVersions")
 		one := betaDefinition(t, "", preserving(true), func(c *v1beta1.CustomResourceDefinition) {
 			c.Spec.Versions = []v1beta1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &api.CustomResourceValidation{OpenAPIV3Schema: props(t, plain)}}}
 		})

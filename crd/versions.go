@@ -158,7 +158,10 @@ func validateFirstVersion(spec *formSpec, path *field.Path) field.ErrorList {
 
 // versionsValue returns the versions as an error shows them, without their schemas,
 // which would make the error unreadable.
-func versionsValue(spec *formSpec) string {
+func versionsValue(spec *formSpec) any {
+	if len(spec.versions) == 0 {
+		return nil
+	}
 	names := make([]string, len(spec.versions))
 	for i := range spec.versions {
 		names[i] = spec.versions[i].name
