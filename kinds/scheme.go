@@ -115,13 +115,20 @@ func (c *Converter) Convert(in, out, _ any) error {
 	if err != nil {
 		return err
 	}
+	unknown := fmt.Errorf("converting (%s) to (%s): unknown conversion", reflect.TypeOf(in).Elem(), InternalType(gvks[0].GroupKind()))
+	if sent, _, err := c.ObjectKinds(from); err == nil && sent[0].Kind != gvks[0].Kind {
+		if gvks[0].Group == apiregistrationv1.GroupName && sent[0].Group != gvks[0].Group {
+			return runtime.NewNotRegisteredErrForKind(c.Name(), sent[0]) // in kube-apiserver, the group has a scheme of its own
+		}
+		return unknown
+	}
 	converted, err := c.ConvertToVersion(from, gvks[0].GroupVersion())
 	if err != nil && !runtime.IsNotRegisteredError(err) {
 		return err
 	}
 	to := reflect.ValueOf(out)
 	if err != nil || to.Type() != reflect.TypeOf(converted) {
-		return fmt.Errorf("converting (%s) to (%s): unknown conversion", reflect.TypeOf(in).Elem(), InternalType(gvks[0].GroupKind()))
+		return unknown
 	}
 	to.Elem().Set(reflect.ValueOf(converted).Elem())
 	return nil
@@ -173,13 +180,16 @@ func (c *Converter) ConvertToVersion(in runtime.Object, to runtime.GroupVersione
 	return c.Scheme.UnsafeConvertToVersion(in, to)
 }
 
+// withoutNamespaceLabel are kinds that objects cannot be selected of by their namespace. For other kinds
+// without one, kube-apiserver accepts it.
+var withoutNamespaceLabel = map[string]bool{"CertificateSigningRequest": true, "Namespace": true, "Node": true, "ResourceSlice": true}
+
 // ConvertFieldLabel checks that a field can be selected by.
 func (c *Converter) ConvertFieldLabel(gvk runtimeschema.GroupVersionKind, label, value string) (string, string, error) {
 	if c.Fields == nil {
 		return runtime.DefaultMetaV1FieldSelectorConversion(label, value)
 	}
-	// kube-apiserver does not accept the namespace for some of the kinds without one.
-	namespace := label == "metadata.namespace" && gvk.Kind != "ResourceSlice" && gvk.Kind != "Node" && gvk.Kind != "Namespace"
+	namespace := label == "metadata.namespace" && !withoutNamespaceLabel[gvk.Kind]
 	if label == "metadata.name" || namespace || c.Fields[label] {
 		return label, value, nil
 	}

@@ -1,13 +1,10 @@
 package pods
 
 import (
-	"context"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/operation"
-	"k8s.io/apimachinery/pkg/api/validate"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
@@ -120,9 +117,7 @@ func prepareController(rc, old *corev1.ReplicationController) {
 func validateController(rc, old *corev1.ReplicationController) (errs field.ErrorList) {
 	var opts Options
 	if old == nil {
-		errs = rules.ObjectMetaWithName(&rc.ObjectMeta, true, func(path *field.Path, name string) field.ErrorList {
-			return validate.LongName(context.Background(), operation.Operation{}, path, &name, nil)
-		}, metadata)
+		errs = rules.ObjectMetaWithName(&rc.ObjectMeta, true, rules.LongName, metadata)
 	} else {
 		opts = TemplateOptions(old.Spec.Template)
 		errs = rules.ObjectMetaUpdate(&rc.ObjectMeta, &old.ObjectMeta, metadata)

@@ -154,14 +154,9 @@ func prepareSlice(obj, old *v1.ResourceSlice) {
 	dropLists(&obj.Spec, before)
 }
 
-// className validates the name of a class. The prefix of a generated name is not validated.
-func className(path *field.Path, name string) field.ErrorList {
-	return rules.Subdomain(name, path)
-}
-
 func (c checks) validateClass(obj, old *v1.DeviceClass) field.ErrorList {
 	meta, path := field.NewPath("metadata"), field.NewPath("spec")
-	errs := rules.ObjectMetaWithName(&obj.ObjectMeta, false, className, meta)
+	errs := rules.ObjectMetaWithName(&obj.ObjectMeta, false, rules.LongName, meta)
 	var sameSelectors, sameConfig bool
 	if old != nil {
 		errs = append(errs, rules.ObjectMetaUpdate(&obj.ObjectMeta, &old.ObjectMeta, meta)...)

@@ -4,12 +4,15 @@ package rules
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/api/validate"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -29,6 +32,12 @@ func ObjectMetaWithName(meta *metav1.ObjectMeta, namespaced bool,
 	name apivalidation.ValidateNameFuncWithErrors, path *field.Path) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaWithOpts(meta, namespaced, name, path)
 	return append(errs, finalizers(meta, path)...)
+}
+
+// LongName validates a name as kinds do whose names kube-apiserver validates declaratively. Its message
+// has other words than that of Subdomain.
+func LongName(path *field.Path, name string) field.ErrorList {
+	return validate.LongName(context.Background(), operation.Operation{}, path, &name, nil)
 }
 
 // ObjectMetaUpdate validates the change of metadata.
