@@ -150,6 +150,9 @@ func (p *Publisher) Wrap(next http.Handler) http.Handler {
 	})
 }
 
+// noDocument answers a request for an OpenAPI v3 document that does not exist, as kube-apiserver does.
+func noDocument(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
+
 // handler returns the handler for a path, or nil.
 func (p *Publisher) handler(path string) http.Handler {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
@@ -165,7 +168,10 @@ func (p *Publisher) handler(path string) http.Handler {
 	case parts[1] == "v2" && len(parts) == 2:
 		return http.HandlerFunc(p.snapshot().serveV2)
 	case parts[1] == "v3":
-		return p.snapshot().v3(parts[2:])
+		if h := p.snapshot().v3(parts[2:]); h != nil {
+			return h
+		}
+		return http.HandlerFunc(noDocument)
 	}
 	return nil
 }
