@@ -84,6 +84,10 @@ func (s Semantics) PrunesOwnedFields() bool { return s == KEP }
 // nullable and have no default, as other writes do. In kube-apiserver they are validation errors.
 func (s Semantics) DropsAppliedNulls() bool { return s == KEP }
 
+// DropsAppliedUnknownFields reports whether server-side apply of a CRD drops fields that CRDs do not have,
+// with a warning, as other writes do. In kube-apiserver they are errors.
+func (s Semantics) DropsAppliedUnknownFields() bool { return s == KEP }
+
 // NormalizesMutations reports whether an object is pruned and normalized after each change of an
 // admission webhook or policy. kube-apiserver only fills in defaults: unknown fields are stored,
 // and reads hide them.

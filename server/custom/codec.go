@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
 	"sigs.k8s.io/yaml"
 
-	"espalier.dev/api"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 	"espalier.dev/server/backend"
@@ -164,6 +163,9 @@ func (d *bodyDecoder) Decode(data []byte, defaults *runtimeschema.GroupVersionKi
 		if sent, failed := d.reference(data, defaults); failed != nil {
 			return nil, sent, failed
 		}
+		if bad := (*schema.MetadataError)(nil); errors.As(err, &bad) && len(bad.Path) == 1 && bad.Path[0].Key == "metadata" {
+			err = errors.New(bad.Problem) // without the path, as kube-apiserver reports it
+		}
 	}
 	return obj, gvk, err
 }
@@ -174,8 +176,11 @@ func (d *bodyDecoder) decode(data []byte, defaults *runtimeschema.GroupVersionKi
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, tree := into.(runtime.Unstructured); !tree && into != nil && defaults != nil {
-		src = withKind(src, *defaults)
+	var sent *runtimeschema.GroupVersionKind // nil for trees
+	if _, tree := into.(runtime.Unstructured); !tree && into != nil {
+		if src, sent, err = d.withKind(src, defaults); err != nil {
+			return nil, nil, err
+		}
 	}
 	o := schema.DecodeOptions{Report: d.media.strict}
 	obj, more, err := d.kind.Decode(src, o)
@@ -202,12 +207,13 @@ func (d *bodyDecoder) decode(data []byte, defaults *runtimeschema.GroupVersionKi
 	}
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	_, tree := obj.(runtime.Unstructured)
-	if !tree {
+	if sent == nil && !tree {
+		sent = kindOf(src)
+	}
+	if sent != nil {
 		// A Kind with Go structs may have converted it. The handler compares the version that
 		// was sent with that of the path.
-		if sent, err := api.Identify(src); err == nil {
-			gvk = sent.GroupVersionKind()
-		}
+		gvk = *sent
 	}
 	// The handler of a whole tree compares the version with that of the path.
 	if gvk.Version == "" && (!tree || defaults == nil) {
@@ -239,48 +245,56 @@ func kindOf(src []byte) *runtimeschema.GroupVersionKind {
 	return &gvk
 }
 
-// withKind adds the apiVersion and kind of a request's path to an object of a Go type that lacks
-// them, as k8s.io/apimachinery does.
-func withKind(src []byte, gvk runtimeschema.GroupVersionKind) []byte {
-	sent, err := api.Identify(src)
-	body := bytes.TrimLeft(src, " \t\r\n")
-	if err != nil || len(body) == 0 || body[0] != '{' || sent.APIVersion != "" && sent.Kind != "" {
-		return src
+// withKind returns the apiVersion and kind of an object of a Go type, and adds those that it lacks: those
+// of the request's path, or of the Kind if defaults is nil. As in k8s.io/apimachinery, null is an object
+// without fields, and the last of repeated members counts.
+func (d *bodyDecoder) withKind(src []byte, defaults *runtimeschema.GroupVersionKind) ([]byte, *runtimeschema.GroupVersionKind, error) {
+	sent, err := kubejson.DefaultMetaFactory.Interpret(src)
+	if err != nil {
+		return nil, nil, err
+	}
+	if string(bytes.TrimSpace(src)) == "null" {
+		src = []byte("{}")
+	}
+	if defaults == nil {
+		own := d.kind.New().GetObjectKind().GroupVersionKind()
+		defaults = &own
 	}
 	added := map[string]string{}
-	if sent.APIVersion == "" {
-		added["apiVersion"] = gvk.GroupVersion().String()
+	if sent.GroupVersion().Empty() {
+		sent.Group, sent.Version = defaults.Group, defaults.Version
+		added["apiVersion"] = sent.GroupVersion().String()
 	}
 	if sent.Kind == "" {
-		added["kind"] = gvk.Kind
+		sent.Kind = defaults.Kind
+		added["kind"] = sent.Kind
 	}
+	if len(added) > 0 {
+		src, err = withMembers(src, added)
+	}
+	return src, sent, err
+}
+
+// withMembers returns an object with some of its members replaced, or added.
+func withMembers(src []byte, replaced map[string]string) ([]byte, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(src, &members); err != nil {
-		return src
+		return nil, err
 	}
 	text := []byte{'{'}
-	for name, value := range added {
+	for name, value := range replaced {
 		if _, ok := members[name]; ok {
-			return withMembers(members, added)
+			for name, value := range replaced {
+				members[name] = json.RawMessage(strconv.Quote(value))
+			}
+			return json.Marshal(members)
 		}
 		text = append(text, strconv.Quote(name)+":"+strconv.Quote(value)+","...)
 	}
 	if len(members) == 0 {
 		text = text[:len(text)-1]
 	}
-	return append(text, body[1:]...)
-}
-
-// withMembers returns an object with some of its members replaced.
-func withMembers(members map[string]json.RawMessage, replaced map[string]string) []byte {
-	for name, value := range replaced {
-		members[name] = json.RawMessage(strconv.Quote(value))
-	}
-	src, err := json.Marshal(members)
-	if err != nil {
-		panic(err) // they were just decoded
-	}
-	return src
+	return append(text, bytes.TrimLeft(src, " \t\r\n")[1:]...), nil
 }
 
 // toJSON converts a body to the format that Kinds read, and returns the errors of strict
@@ -441,7 +455,10 @@ func (t typer) ObjectKinds(obj runtime.Object) ([]runtimeschema.GroupVersionKind
 		}
 	}
 	gvk := obj.GetObjectKind().GroupVersionKind()
+	_, tree := obj.(runtime.Unstructured)
 	switch {
+	case gvk.Kind == "" && !tree:
+		return t.ObjectTyper.ObjectKinds(obj) // which returns an error
 	case gvk.Kind == "":
 		return nil, false, runtime.NewMissingKindErr("object has no kind field")
 	case gvk.Version == "":

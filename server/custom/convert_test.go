@@ -24,6 +24,7 @@ import (
 
 	"espalier.dev/crd"
 	"espalier.dev/schema"
+	"espalier.dev/server/fields"
 	"espalier.dev/server/served"
 )
 
@@ -497,6 +498,15 @@ type appliedKind struct {
 	report     *bool
 }
 
+func (k appliedKind) New() runtime.Object { return &corev1.Pod{} }
+
+func (k appliedKind) CheckStrategic(patch []byte) ([]byte, error) {
+	if k.err != nil {
+		return nil, k.err
+	}
+	return bytes.ReplaceAll(patch, []byte(`"foreign":1,`), nil), nil
+}
+
 func (k appliedKind) CheckApplied(src []byte, report bool) ([]byte, []error, error) {
 	if *k.report = report; !report {
 		k.complaints = nil
@@ -554,5 +564,54 @@ func TestCheckApplied(t *testing.T) {
 		if w.Code != test.code || got != test.next || len(warned) != test.warns || report != test.report || test.code != http.StatusOK && !strings.Contains(w.Body.String(), "error decoding patch: ") {
 			t.Errorf("%s: %d %s, applied %q, warnings %q, reported: %v", name, w.Code, w.Body, got, warned, report)
 		}
+	}
+}
+
+// TestCheckStrategic checks what becomes of a strategic merge patch before it is applied.
+func TestCheckStrategic(t *testing.T) {
+	t.Parallel()
+	h := newMemoryServer(t, fixedSource{crd.NewCatalog()}, nil).handler
+	for _, test := range []struct {
+		body string
+		err  error
+		code int
+		next string
+	}{
+		{`{"a":1}`, nil, http.StatusOK, `{"a":1}`}, {`{"foreign":1,"a":1}`, nil, http.StatusOK, `{"a":1}`}, {`{"a":1}`, errors.New("superseded"), http.StatusBadRequest, ""},
+	} {
+		got := ""
+		next := func(w http.ResponseWriter, req *http.Request) {
+			body, err := io.ReadAll(req.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			got = string(body)
+		}
+		w := httptest.NewRecorder()
+		h.checkStrategic(appliedKind{err: test.err}, &apirequest.RequestInfo{}, next)(w, httptest.NewRequest(http.MethodPatch, "/", strings.NewReader(test.body)))
+		if w.Code != test.code || got != test.next || test.err != nil && !strings.Contains(w.Body.String(), "superseded") {
+			t.Errorf("%s: %d %s, patch %s", test.body, w.Code, w.Body, got)
+		}
+	}
+}
+
+// TestAppliedMisfit checks the error for fields that do not exist, if they are not dropped.
+func TestAppliedMisfit(t *testing.T) {
+	t.Parallel()
+	h := newMemoryServer(t, fixedSource{crd.NewCatalog()}, nil).handler
+	w := httptest.NewRecorder()
+	misfit := appliedKind{err: &fields.MisfitError{Err: errors.New(".b: field not declared in schema")}, report: new(bool)}
+	info := &apirequest.RequestInfo{Name: "n"}
+	h.checkApplied(misfit, info, nil)(w, httptest.NewRequest(http.MethodPatch, "/", strings.NewReader(`{"b":1}`)))
+	const want = `"status":"Failure","message":"failed to create typed patch object (/n; /, Kind=): .b: field not declared in schema","code":500}`
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), want) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	// Of several documents, the first one counts.
+	w = httptest.NewRecorder()
+	next := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }
+	h.checkApplied(appliedKind{report: new(bool)}, info, next)(w, httptest.NewRequest(http.MethodPatch, "/", strings.NewReader("{\"a\":1}\n---\n{\"b\":1}\n")))
+	if w.Code != http.StatusTeapot {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

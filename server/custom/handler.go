@@ -382,9 +382,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.fail(w, req, r, negotiation.NewUnsupportedMediaTypeError([]string{runtime.ContentTypeJSON, runtime.ContentTypeYAML}))
 		return
 	}
-	if e.description.MergesStrategically && sent == string(types.StrategicMergePatchType) {
-		req.Header.Set("Content-Type", string(types.MergePatchType))
-	}
 	if s.fixed != nil {
 		w = serverrest.NameTypes(w, req, r.Verb, kinds.InternalPackage(r.APIGroup))
 	}
@@ -484,8 +481,13 @@ func (h *Handler) endpointHandler(req *http.Request, r *apirequest.RequestInfo, 
 	if f == nil {
 		return nil, apierrors.NewMethodNotSupported(gr, r.Verb)
 	}
-	if k, ok := e.kind.(ApplyKind); ok && r.Verb == "patch" && serverrest.MediaType(req) == string(types.ApplyYAMLPatchType) {
-		f = h.checkApplied(k, r, f)
+	if k, ok := e.kind.(PatchKind); ok && r.Verb == "patch" {
+		switch types.PatchType(serverrest.MediaType(req)) {
+		case types.ApplyYAMLPatchType:
+			f = h.checkApplied(k, r, f)
+		case types.StrategicMergePatchType:
+			f = h.checkStrategic(k, r, f)
+		}
 	}
 	return f, nil
 }

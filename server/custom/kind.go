@@ -2,9 +2,12 @@ package custom
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -134,7 +137,11 @@ func (k *customKind) Decode(src []byte, o schema.DecodeOptions) (runtime.Object,
 	if err := k.contradictsStorage(obj, o); err != nil {
 		return nil, nil, err
 	}
-	return &unstructured.Unstructured{Object: obj}, strictErrors(report), nil
+	u := &unstructured.Unstructured{Object: obj}
+	if report != nil && u.GroupVersionKind() != k.GroupVersionKind() {
+		return u, k.strictErrorsOfOther(u, src, report), nil
+	}
+	return u, strictErrors(report), nil
 }
 
 // contradictsStorage returns an error if an object from a client contradicts the types of the
@@ -153,19 +160,56 @@ func (k *customKind) contradictsStorage(obj schema.Object, o schema.DecodeOption
 	return nil // the request's own version reports other errors
 }
 
+// strictErrorsOfOther returns the errors of strict decoding of an object that has another kind or
+// version than the request, which will fail for it. As in kube-apiserver, the object has the fields
+// that the schema of its own version specifies, and an object of another kind has all fields.
+func (k *customKind) strictErrorsOfOther(obj *unstructured.Unstructured, src []byte, report *schema.Report) []error {
+	gvk, duplicates := obj.GroupVersionKind(), duplicateErrors(report)
+	if gvk.GroupKind() != k.GroupVersionKind().GroupKind() {
+		return duplicates
+	}
+	if k.Definition().Version(gvk.Version) != nil {
+		program, err := k.kinds.program(gvk.Version)
+		if err != nil {
+			return duplicates
+		}
+		if _, report, err = program.Decode(src, schema.DecodeOptions{Report: true}); err != nil {
+			return duplicates
+		}
+		return strictErrors(report)
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(src, &members) != nil || k.Definition().PreservesUnknownFields() {
+		return duplicates
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if name != "apiVersion" && name != "kind" && name != "metadata" {
+			duplicates = append(duplicates, unknownField(name))
+		}
+	}
+	return duplicates
+}
+
 // strictErrors returns the errors of strict decoding, worded as in kube-apiserver.
-func strictErrors(r *schema.Report) (errs []error) {
+func strictErrors(r *schema.Report) []error {
 	if r == nil {
 		return nil
 	}
-	for _, f := range r.DuplicateFields() {
-		errs = append(errs, fmt.Errorf("duplicate field %q", f))
-	}
+	errs := duplicateErrors(r)
 	for _, f := range r.UnknownFields() {
-		errs = append(errs, fmt.Errorf("unknown field %q", f))
+		errs = append(errs, unknownField(f))
 	}
 	return errs
 }
+
+func duplicateErrors(r *schema.Report) (errs []error) {
+	for _, f := range r.DuplicateFields() {
+		errs = append(errs, fmt.Errorf("duplicate field %q", f))
+	}
+	return errs
+}
+
+func unknownField(path string) error { return fmt.Errorf("unknown field %q", path) }
 
 func (k *customKind) DecodeStored(src []byte) (runtime.Object, error) {
 	program, err := k.kinds.program(k.kinds.writtenIn(src, k.Name()))

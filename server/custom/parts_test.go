@@ -2,6 +2,7 @@ package custom
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"reflect"
@@ -49,14 +50,22 @@ func TestWithKind(t *testing.T) {
 		`{"apiVersion":"a"}`:                  `{"apiVersion":"a","kind":"K"}`,
 		`{"apiVersion":"","kind":"","x":1}`:   `{"apiVersion":"g/v1","kind":"K","x":1}`,
 		`{"apiVersion":"","x":1}`:             `{"apiVersion":"g/v1","kind":"K","x":1}`,
+		` null`:                               `{"apiVersion":"g/v1","kind":"K"}`,
 	} {
-		if got := withKind([]byte(src), gvk); !reflect.DeepEqual(tree(t, string(got)), tree(t, want)) {
-			t.Errorf("%s: got %s", src, got)
+		var typ metav1.TypeMeta
+		got, sent, err := (&bodyDecoder{}).withKind([]byte(src), &gvk)
+		if err != nil || !reflect.DeepEqual(tree(t, string(got)), tree(t, want)) || json.Unmarshal([]byte(want), &typ) != nil || *sent != typ.GroupVersionKind() {
+			t.Errorf("%s: got %s, %v, %v", src, got, sent, err)
 		}
 	}
-	for _, src := range []string{"", "[]", "null", `{"x":`, `{"x":1}}`} {
-		if got := withKind([]byte(src), gvk); string(got) != src {
-			t.Errorf("%s: got %s", src, got)
+	// The last of two counts, but both stay to be reported.
+	const twice = `{"kind":"x","apiVersion":"g/v1","kind":"K"}`
+	if got, sent, err := (&bodyDecoder{}).withKind([]byte(twice), &gvk); err != nil || string(got) != twice || *sent != gvk {
+		t.Errorf("got %s, %v, %v", got, sent, err)
+	}
+	for _, src := range []string{"", "[]", `{"kind":1}`, `{"x":`, `{"x":1}}`} {
+		if got, _, err := (&bodyDecoder{}).withKind([]byte(src), &gvk); err == nil || !strings.Contains(err.Error(), "couldn't get version/kind; json parse error") {
+			t.Errorf("%s: got %s, %v", src, got, err)
 		}
 	}
 	if got := kindOf([]byte(`{"apiVersion":"g/v1","kind":"K","x":1}`)); got == nil || *got != gvk {
@@ -90,6 +99,9 @@ func TestTyper(t *testing.T) {
 		if (err == nil) != (test.want != "") || unversioned || err == nil && kinds[0].String() != test.want {
 			t.Errorf("%v: got %v, %v", test.obj, kinds, err)
 		}
+	}
+	if _, _, err := (typer{scheme}).ObjectKinds(&corev1.Pod{}); !runtime.IsNotRegisteredError(err) {
+		t.Error(err)
 	}
 	if _, _, err := (typer{scheme}).ObjectKinds(u("g/v1", "")); !runtime.IsMissingKind(err) {
 		t.Error(err)

@@ -187,6 +187,9 @@ func (s *serving) newEndpoint(v *crd.Version, kind Kind) (*endpoint, error) {
 		ResetFieldsStrategy:       strategy,
 		TableConvertor:            newTable(v.Spec().AdditionalPrinterColumns),
 	}
+	if s.fixed != nil {
+		e.store.TableConvertor = rest.NewDefaultTableConvertor(d.GroupResource())
+	}
 	undecodableValues() // register the metric
 	codec := &storageCodec{kind: kind, memory: gvk.GroupVersion(),
 		stored: d.Storage().GroupVersionKind().GroupVersion(), undecodable: undecodableLog{resource: d.GroupResource()},

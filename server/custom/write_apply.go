@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"net/http"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -16,11 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
-	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/yamlx"
@@ -75,48 +71,6 @@ func (w *write) apply(ctx context.Context, a *applyBody, live *unstructured.Unst
 		}
 	}
 	return merged, nil
-}
-
-// ApplyKind is a Kind that checks the configurations of server-side apply as it checks other bodies.
-type ApplyKind interface {
-	Kind
-	// CheckApplied returns the JSON of a configuration without the fields that decoding drops,
-	// and the errors of strict decoding, if report is set.
-	CheckApplied(src []byte, report bool) (known []byte, complaints []error, err error)
-}
-
-// checkApplied returns a handler that checks a configuration before it is applied. What is not a
-// configuration is left to the next handler, which reports it.
-func (h *Handler) checkApplied(k ApplyKind, r *apirequest.RequestInfo, next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, req *http.Request) {
-		body := serverrest.PeekBody(req, h.config.MaxRequestBodyBytes)
-		src, err := yaml.ToJSON(body)
-		if err != nil || !bytes.HasPrefix(src, []byte("{")) {
-			next(w, req)
-			return
-		}
-		directive := req.URL.Query().Get("fieldValidation")
-		report := directive != metav1.FieldValidationIgnore
-		known, complaints, err := k.CheckApplied(src, report)
-		if err == nil && !bytes.Equal(known, src) {
-			req.Body = io.NopCloser(bytes.NewReader(known))
-			if twice := yaml.UnmarshalStrict(body, &map[string]any{}); twice != nil && report {
-				complaints = append(complaints, twice) // a duplicate key, which the next handler no longer sees
-			}
-		}
-		if err == nil && directive == metav1.FieldValidationStrict && len(complaints) > 0 {
-			err = runtime.NewStrictDecodingError(complaints)
-		}
-		if err != nil {
-			if recorded(req.Context(), auditinternal.LevelRequest) {
-				audit.LogRequestPatch(req.Context(), src)
-			}
-			h.fail(w, req, r, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err)))
-			return
-		}
-		addWarnings(req.Context(), complaints)
-		next(w, req)
-	}
 }
 
 // manage sets the managed fields of an object that replaces another one, or none.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -205,7 +206,9 @@ func (w *write) patchText(current []byte) (patched []byte, strict []error, err e
 	if checked {
 		var operations []jsonPatchOperation
 		if strict, err = kjson.UnmarshalStrict(w.body, &operations); err != nil {
-			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+			// The message names the type, which has another name in kube-apiserver.
+			text := strings.ReplaceAll(err.Error(), reflect.TypeFor[jsonPatchOperation]().String(), "handlers.jsonPatchOp")
+			return nil, nil, apierrors.NewBadRequest("error decoding patch: " + text)
 		}
 		for i, err := range strict {
 			strict[i] = fmt.Errorf("json patch %w", err)

@@ -2,6 +2,7 @@ package definitions
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -28,10 +29,6 @@ func definition(sem schema.Semantics) (*crd.Definition, error) {
 			Schema: &api.CustomResourceValidation{OpenAPIV3Schema: rootSchema(spec)},
 			Subresources: &api.CustomResourceSubresources{
 				Status: &api.CustomResourceSubresourceStatus{},
-			},
-			AdditionalPrinterColumns: []api.CustomResourceColumnDefinition{
-				{Name: "Created At", Type: "string", JSONPath: ".metadata.creationTimestamp",
-					Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
 			},
 		}
 		if beta {
@@ -65,7 +62,7 @@ func definition(sem schema.Semantics) (*crd.Definition, error) {
 // describe describes a version of CRDs. They are documented by their Go types.
 func describe(v *crd.Version) *served.Description {
 	d := served.Describe(v)
-	d.MergesStrategically = true // typed clients send such patches
+	d.PatchTypes = append(d.PatchTypes, types.StrategicMergePatchType)
 	d.OpenAPI = served.OpenAPI{
 		V2: func(b *openapi.Builder) (*spec.Swagger, error) { return b.DefinitionsV2(v.Name()) },
 		V3: func(b *openapi.Builder) (*spec3.OpenAPI, error) { return b.DefinitionsV3(v.Name()) },

@@ -79,7 +79,7 @@ func TestDefinition(t *testing.T) {
 		check("conditions", *conditions.Items.Schema, map[string]string{"type": "string", "status": "string", "lastTransitionTime": "string", "reason": "string", "message": "string", "observedGeneration": "integer"})
 	}
 	for _, v := range d.Versions() {
-		if of := describe(v); !of.MergesStrategically || of.OpenAPI.V2 == nil || of.OpenAPI.V3 == nil {
+		if of := describe(v); !slices.Contains(of.PatchTypes, types.StrategicMergePatchType) || of.OpenAPI.V2 == nil || of.OpenAPI.V3 == nil {
 			t.Errorf("%s: %v", v.Name(), of)
 		}
 	}

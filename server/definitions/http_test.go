@@ -58,6 +58,8 @@ func TestWrites(t *testing.T) {
 		{http.MethodGet, "v1beta1/customresourcedefinitions/" + widgets, "", "", http.StatusOK, true, `"validation":`},
 		{http.MethodPatch, crds + "/others.example.com/status", merge, `{}`, http.StatusNotFound, true, "not found"},
 		{http.MethodPatch, crds + "/" + widgets, "application/strategic-merge-patch+json", `{"metadata":{"labels":{"a":"b"}}}`, http.StatusOK, true, `"a":"b"`},
+		{http.MethodPatch, crds + "/" + widgets, "application/strategic-merge-patch+json", `{"metadata":{"labels":{"$patch":"replace","c":"d"}}}`, http.StatusOK, true, `"labels":{"c":"d"}`},
+		{http.MethodPatch, crds + "/" + widgets, "application/strategic-merge-patch+json", `{"$patch":"x"}`, http.StatusInternalServerError, true, "unknown patch type"},
 		{http.MethodDelete, crds + "/" + widgets, json, `{}`, http.StatusOK, false, `"deletionTimestamp"`},
 	} {
 		w := u.send(step.method, step.path, step.contentType, step.body)

@@ -2,15 +2,20 @@ package definitions
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
@@ -20,6 +25,7 @@ import (
 	"espalier.dev/schema"
 	"espalier.dev/server/custom"
 	"espalier.dev/server/definitions/protobuf"
+	"espalier.dev/server/fields"
 )
 
 // kinds are the versions of the CRD resource.
@@ -106,7 +112,7 @@ func represent(c *api.CustomResourceDefinition, version string) runtime.Object {
 
 var (
 	_ custom.ProtobufKind = &kind{}
-	_ custom.ApplyKind    = &kind{}
+	_ custom.PatchKind    = &kind{}
 )
 
 // kind is one version of the CRD resource.
@@ -142,9 +148,31 @@ func (k *kind) Decode(src []byte, o schema.DecodeOptions) (runtime.Object, []err
 	}
 	c, err := k.read(src, codec.Decode)
 	if err != nil {
+		if last, twice := lastIdentity(src); twice {
+			c, err = k.read(last, codec.Decode)
+		}
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	return represent(c, k.Name()), complaints, nil
+}
+
+// lastIdentity returns a CRD without repeated members, and reports whether it repeats its apiVersion or
+// kind. The last one counts for kube-apiserver, and the first one for package codec, which does not
+// read more.
+func lastIdentity(src []byte) (last []byte, twice bool) {
+	first, err := api.Identify(src)
+	if err != nil {
+		return nil, false
+	}
+	var tree map[string]json.RawMessage
+	var id metav1.TypeMeta
+	if json.Unmarshal(src, &tree) != nil || json.Unmarshal(src, &id) != nil || id == first {
+		return nil, false
+	}
+	last, err = json.Marshal(tree)
+	return last, err == nil
 }
 
 // check returns an error if the JSON that a client sends has a superseded spelling and, if report
@@ -167,29 +195,68 @@ func (k *kind) check(src []byte, report bool) (complaints []error, err error) {
 	for _, f := range found.DuplicateFields() {
 		complaints = append(complaints, fmt.Errorf("duplicate field %q", f))
 	}
-	for _, f := range unknownFields(obj, k.goType(), k.options.Semantics.KnowsForeignFields()) {
+	// Decoding has dropped those of the metadata.
+	unknown := append(found.UnknownFields(), unknownFields(obj, k.goType(), k.options.Semantics.KnowsForeignFields())...)
+	slices.Sort(unknown)
+	for _, f := range slices.Compact(unknown) {
 		complaints = append(complaints, fmt.Errorf("unknown field %q", f))
 	}
 	return complaints, nil
 }
 
-// CheckApplied implements custom.ApplyKind.
+// CheckStrategic implements custom.PatchKind.
+func (k *kind) CheckStrategic(patch []byte) (known []byte, err error) {
+	old, err := crd.Superseded(patch, k.options.Semantics)
+	switch {
+	case err != nil:
+		return patch, nil // it is no JSON, which k8s.io/apiserver reports
+	case len(old) > 0:
+		return nil, old.ToAggregate()
+	case k.options.Semantics.KnowsForeignFields():
+		return patch, nil
+	}
+	return api.DropForeign(patch), nil
+}
+
+// CheckApplied implements custom.PatchKind.
 func (k *kind) CheckApplied(src []byte, report bool) (known []byte, complaints []error, err error) {
-	if complaints, err = k.check(src, report); err != nil {
+	complaints, err = k.check(src, report)
+	drops := k.options.Semantics.DropsAppliedUnknownFields()
+	if bad := (*schema.MetadataError)(nil); errors.As(err, &bad) && !drops {
+		return src, nil, nil // field management reports it
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	known = src
-	if !k.options.Semantics.KnowsForeignFields() {
-		known = api.DropForeign(known)
-	}
 	var tree map[string]any
 	if err := api.Unmarshal(known, &tree); err != nil {
 		return nil, nil, err
+	}
+	if !drops {
+		return src, duplicatesOf(complaints), misfit(undeclaredFields(tree, k.goType()))
 	}
 	if dropUnknown(tree, k.goType()) {
 		known, err = jsonx.Append(nil, tree)
 	}
 	return known, complaints, err
+}
+
+// duplicatesOf returns the errors of strict decoding that are about repeated fields.
+func duplicatesOf(complaints []error) []error {
+	return slices.DeleteFunc(complaints, func(err error) bool { return !strings.HasPrefix(err.Error(), "duplicate field") })
+}
+
+// misfit returns the error of field management for fields that do not exist, or nil if there are none.
+func misfit(unknown []string) error {
+	var errs typed.ValidationErrors
+	for _, f := range unknown {
+		errs = append(errs, typed.ValidationError{Path: "." + f, ErrorMessage: "field not declared in schema"})
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return &fields.MisfitError{Err: errs}
 }
 
 // read decodes a CRD of either version.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -26,6 +27,7 @@ import (
 	"espalier.dev/api/v1beta1"
 	"espalier.dev/crd"
 	"espalier.dev/schema"
+	"espalier.dev/server/fields"
 	"espalier.dev/server/keys"
 	"espalier.dev/store"
 )
@@ -287,7 +289,8 @@ func TestPrepareStatus(t *testing.T) {
 	}
 }
 
-// TestDropUnknown checks that applied fields that do not exist are dropped, and reported if asked.
+// TestDropUnknown checks that applied fields that do not exist are dropped, and reported if asked, or are
+// errors in kube-apiserver's semantics.
 func TestDropUnknown(t *testing.T) {
 	t.Parallel()
 	const known = `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"a"},"spec":{"group":"g"}}`
@@ -300,6 +303,13 @@ func TestDropUnknown(t *testing.T) {
 				t.Errorf("%v: %s, %v, %v", sem, text, complaints, err)
 			}
 			text, complaints, err = v1.CheckApplied([]byte(unknown), report)
+			if sem == schema.Kubernetes {
+				// They do not fit, as in kube-apiserver.
+				if misfit := (*fields.MisfitError)(nil); !errors.As(err, &misfit) || misfit.Error() != ".spec.bogus: field not declared in schema" {
+					t.Errorf("got %v", err)
+				}
+				continue
+			}
 			var got, want any
 			if err != nil || json.Unmarshal(text, &got) != nil || json.Unmarshal([]byte(known), &want) != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%v: %s, %v", sem, text, err)
@@ -311,6 +321,33 @@ func TestDropUnknown(t *testing.T) {
 		if _, _, err := v1.CheckApplied([]byte(`{`), false); err == nil {
 			t.Error("a text that ends too early is applied")
 		}
+	}
+}
+
+// TestMetadataOfApplied checks that field management reports malformed metadata in kube-apiserver's
+// semantics.
+func TestMetadataOfApplied(t *testing.T) {
+	t.Parallel()
+	const text = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"labels":"x"}}`
+	for sem, rejected := range map[schema.Semantics]bool{schema.KEP: true, schema.Kubernetes: false} {
+		v1, _ := kindsFor(t, sem)
+		if _, _, err := v1.CheckApplied([]byte(text), true); (err != nil) != rejected {
+			t.Errorf("%v: %v", sem, err)
+		}
+	}
+}
+
+// TestRepeatedIdentity checks that the last of several apiVersions and kinds counts.
+func TestRepeatedIdentity(t *testing.T) {
+	t.Parallel()
+	const text = `{"kind":"x","apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"a.g","bogus":1},"spec":{"group":"g"}}`
+	v1, _ := kindsFor(t, schema.Kubernetes)
+	obj, complaints, err := v1.Decode([]byte(text), schema.DecodeOptions{Report: true})
+	if err != nil || obj.(*api.CustomResourceDefinition).Spec.Group != "g" || fmt.Sprint(complaints) != `[duplicate field "kind" unknown field "metadata.bogus"]` {
+		t.Errorf("got %v, %v, %v", obj, complaints, err)
+	}
+	if _, _, err := v1.Decode([]byte(`{"kind":"x","apiVersion":"apiextensions.k8s.io/v1"}`), schema.DecodeOptions{}); err == nil {
+		t.Error("another kind is decoded")
 	}
 }
 

@@ -16,7 +16,13 @@ import (
 // also checks schemas under items, additionalProperties and dependencies, which
 // kube-apiserver does not. Without it, fields that kube-apiserver does not have are unknown.
 func unknownFields(tree any, as reflect.Type, deep bool) []string {
-	return walkUnknown(tree, as, strictWalk{deep: deep})
+	return walkUnknown(tree, as, strictWalk{deep: deep, withoutForeign: !deep})
+}
+
+// undeclaredFields returns the paths of the fields in a tree that a type of kube-apiserver does not have, at
+// any depth.
+func undeclaredFields(tree any, as reflect.Type) []string {
+	return walkUnknown(tree, as, strictWalk{deep: true, withoutForeign: true})
 }
 
 // dropUnknown drops the fields in a tree that a type does not have, as decoding does, and
@@ -33,8 +39,10 @@ func walkUnknown(tree any, as reflect.Type, w strictWalk) []string {
 }
 
 type strictWalk struct {
-	deep, drop bool
-	unknown    []string
+	// deep is set if schemas below items, additionalProperties and dependencies are walked, and
+	// withoutForeign if fields that kube-apiserver does not have are unknown.
+	deep, withoutForeign, drop bool
+	unknown                    []string
 	// fields has the fields of the structs that were visited, by name: a CRD has many values
 	// of few types.
 	fields map[reflect.Type]map[string]reflect.Type
@@ -46,7 +54,7 @@ func (w *strictWalk) fieldsOf(t reflect.Type) map[string]reflect.Type {
 	if !ok {
 		fields = map[string]reflect.Type{}
 		fieldTypes(t, fields)
-		if !w.deep {
+		if w.withoutForeign {
 			maps.DeleteFunc(fields, func(name string, _ reflect.Type) bool {
 				return name == "readOnly" || name == "x-kubernetes-unions" || name == "jsonSchema"
 			})

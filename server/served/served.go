@@ -25,9 +25,6 @@ type Description struct {
 	Verbs []string
 	// PatchTypes are the media types of patches.
 	PatchTypes []types.PatchType
-	// MergesStrategically is set if clients send strategic merge patches. They are handled as
-	// merge patches, because no list merges by key.
-	MergesStrategically bool
 	// Subresources are the endpoints below an object.
 	Subresources []Subresource
 	// Stored is the kind that is stored, if that is not the storage version of the CRD.

@@ -20,6 +20,9 @@ import (
 // maxDepth is how deep messages may nest, which is how deep JSON may.
 const maxDepth = 10000
 
+// prefixBytes is the length of what a message begins with.
+const prefixBytes = len("k8s\x00")
+
 // Decode returns the JSON of a CRD that a client sent in Kubernetes' envelope.
 func Decode(data []byte) ([]byte, error) {
 	envelope, ok, err := keys.Unwrap(data)
@@ -28,6 +31,9 @@ func Decode(data []byte) ([]byte, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("protobuf: %w", err)
+	}
+	if len(data) == prefixBytes {
+		return nil, errors.New("protobuf: the body has nothing after its first bytes")
 	}
 	d := decoder{v1}
 	if envelope.APIVersion == v1beta1api.APIVersion {
