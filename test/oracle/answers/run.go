@@ -173,5 +173,5 @@ func normalizeValue(value any, field string) any {
 	return value
 }
 
-// ageCell matches the age of a new object in a table.
-var ageCell = regexp.MustCompile(`^(\d+s|<unknown>|\d+m\d*s?)$`)
+// ageCell matches an age in a table: of a new object, or since a time in an object.
+var ageCell = regexp.MustCompile(`^(<unknown>|\d+[smhdy]|\d+m\d+s|\d+h\d+m|\d+d\d+h|\d+y\d+d)$`)
