@@ -41,11 +41,19 @@ func (c *checker) owns(group string) bool {
 	return slices.ContainsFunc(c.served, func(r *kinds.Resource) bool { return r.Group == group })
 }
 
-// check returns the warnings about a policy.
+// maxWarnings limits the size of the warnings about a policy: each has the expression once for each kind, so that all
+// of them could be too large to be stored.
+const maxWarnings = 256 << 10
+
+// check returns the warnings about a policy: the first ones if they are too large.
 func (c *checker) check(p *v1.ValidatingAdmissionPolicy) []v1.ExpressionWarning {
-	warnings := c.types.Check(p)
+	warnings, size := c.types.Check(p), 0
 	for i := range warnings {
-		warnings[i].Warning = unnumbered(p, warnings[i].Warning)
+		w := &warnings[i]
+		w.Warning = unnumbered(p, w.Warning)
+		if size += len(w.FieldRef) + len(w.Warning); size > maxWarnings {
+			return warnings[:i]
+		}
 	}
 	return warnings
 }

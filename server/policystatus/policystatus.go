@@ -35,7 +35,7 @@ import (
 // Manager is the field manager of the status, as in Kubernetes.
 const Manager = "validatingadmissionpolicy-status"
 
-// Controller checks policies. The follower's goroutine writes policies; see [follow.Follower].
+// Controller checks policies. The follower's goroutines write policies; see [follow.Follower].
 type Controller struct {
 	objects  *objects.Objects
 	resource *objects.Resource
@@ -53,7 +53,7 @@ type Controller struct {
 // served.
 func New(o *objects.Objects, served []*kinds.Resource, ready <-chan struct{}) *Controller {
 	c := &Controller{objects: o, resource: o.Kind(v1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy")), checker: newChecker(o.Catalog, served, o.Definition)}
-	c.follower = follow.New(follow.Config{Store: o.Store, Ready: ready, Reset: c.reset, Take: c.take, Handle: c.handle})
+	c.follower = follow.New(follow.Config{Store: o.Store, Ready: ready, Reset: c.reset, Take: c.take, Begin: c.begin})
 	return c
 }
 
@@ -162,23 +162,29 @@ func observed(p *v1.ValidatingAdmissionPolicy) bool {
 // again.
 var errCurrent = errors.New("the status is current")
 
-// handle checks a policy, and writes its status.
-func (c *Controller) handle(ctx context.Context, name string) error {
+// begin returns what checks a policy, and writes its status. A check may take minutes: it depends on the number
+// of expressions, and of kinds.
+func (c *Controller) begin(_ context.Context, name string) (finish func(context.Context) error, err error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	p, stale := c.policies[name], c.stale[name]
 	delete(c.stale, name)
-	c.mu.Unlock()
 	if p == nil || observed(p) && !stale {
-		return nil
+		return nil, nil
 	}
+	return func(ctx context.Context) error { return c.finish(ctx, p, stale) }, nil
+}
+
+// finish checks a policy, and writes its status.
+func (c *Controller) finish(ctx context.Context, p *v1.ValidatingAdmissionPolicy, stale bool) error {
 	err := c.write(ctx, p, c.checker.check(p))
 	if err == nil || errors.Is(err, errCurrent) || apierrors.IsNotFound(err) {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if stale && c.policies[name] != nil {
-		c.stale[name] = true
+	if stale && c.policies[p.Name] != nil {
+		c.stale[p.Name] = true
 	}
 	return err
 }

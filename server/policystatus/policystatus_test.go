@@ -1,6 +1,7 @@
 package policystatus_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -229,4 +230,33 @@ func TestOff(t *testing.T) {
 	if got := p.get("p"); got.Status.ObservedGeneration != 0 || slices.Contains(s.Controllers(), "validatingadmissionpolicy-status-controller") {
 		t.Errorf("status: %+v, controllers %q", got.Status, s.Controllers())
 	}
+}
+
+// TestManyWarnings has a policy whose warnings together are too large to be stored: its status has the first ones.
+func TestManyWarnings(t *testing.T) {
+	t.Parallel()
+	p := newPolicies(t, espaliertest.Start(t))
+	var expressions []string
+	for i := range 100 {
+		expressions = append(expressions, fmt.Sprintf("object.spec.field%d == '%s'", i, strings.Repeat("x", 3000)))
+	}
+	p.create(policy("many", []v1.NamedRuleWithOperations{rule("/v1/pods", "/v1/nodes", "/v1/services", "/v1/namespaces", "/v1/replicationcontrollers",
+		"/v1/persistentvolumes", "/v1/persistentvolumeclaims")}, expressions...))
+	servertest.Eventually(t, func() error {
+		status := p.get("many").Status
+		if status.TypeChecking == nil || status.ObservedGeneration != 1 {
+			return errors.New("the policy is not checked")
+		}
+		n, size := len(status.TypeChecking.ExpressionWarnings), 0
+		for i, w := range status.TypeChecking.ExpressionWarnings {
+			size += len(w.Warning)
+			if want := fmt.Sprintf("spec.validations[%d].expression", i); w.FieldRef != want {
+				return fmt.Errorf("warning %d is about %s", i, w.FieldRef)
+			}
+		}
+		if n == 0 || n == len(expressions) || size > 256<<10 {
+			return fmt.Errorf("%d warnings of %d bytes", n, size)
+		}
+		return nil
+	})
 }
