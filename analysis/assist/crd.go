@@ -363,15 +363,26 @@ func (e *Env) schemaHover(p *Place) string {
 	case len(rest) == 3 && rest[0].Key == "x-kubernetes-validations" && (last.Key == "rule" || last.Key == "messageExpression"):
 		return e.ruleHover(p, spot)
 	case len(rest) <= 1 && last.Kind != schema.Index:
-		if k := keywordNamed(last.Key); k != nil {
-			text := "**" + k.name + "**"
-			if len(k.types) > 0 {
-				text += " of " + strings.Join(k.types, " and ")
-			}
-			return text + "\n\n" + escapeMarkdown(k.doc)
+		return keywordHover(keywordNamed(last.Key))
+	case len(rest) == 2 && last.Kind == schema.Index:
+		// An item of a list of names is what the keyword is about.
+		if k := keywordNamed(rest[0].Key); k != nil && k.holds == holdsNames {
+			return keywordHover(k)
 		}
 	}
 	return ""
+}
+
+// keywordHover describes a keyword, or returns "" for nil.
+func keywordHover(k *keyword) string {
+	if k == nil {
+		return ""
+	}
+	text := "**" + k.name + "**"
+	if len(k.types) > 0 {
+		text += " of " + strings.Join(k.types, " and ")
+	}
+	return text + "\n\n" + escapeMarkdown(k.doc)
 }
 
 // isKeywordStep reports whether the last step to a schema is a keyword, not a name.
