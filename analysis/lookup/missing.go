@@ -19,6 +19,9 @@ import (
 // RuleMissing is the rule of findings about objects without a CRD.
 const RuleMissing = "missing-definition"
 
+// AddCRD is the remedy for an object whose CRD is probably not given. Programs without that flag replace it.
+const AddCRD = "add it with --crd"
+
 // Missing is returned for an object that has no CRD.
 type Missing struct {
 	// Message says what is wrong, and Remedy what to do, if it is not obvious.
@@ -60,8 +63,12 @@ func (x *Index[D]) missing(o Object, gk runtimeschema.GroupKind, version string)
 		return e
 	}
 	if candidates := x.byKind[gk]; len(candidates) > 0 {
-		return &Missing{Field: "apiVersion", Message: fmt.Sprintf("version %q of %s is not served: the CRD in %s serves %s",
-			version, gk.Kind, candidates[0].Place(), strings.Join(served(candidates[0]), ", "))}
+		its := "its CRD"
+		if place := candidates[0].Place(); place != "" {
+			its = "the CRD in " + place
+		}
+		return &Missing{Field: "apiVersion", Message: fmt.Sprintf("version %q of %s is not served: %s serves %s",
+			version, gk.Kind, its, strings.Join(served(candidates[0]), ", "))}
 	}
 	e := &Missing{Field: "kind", Message: fmt.Sprintf("no CRD found for %s %s", o.APIVersion(), gk.Kind)}
 	if known := x.groups()[gk.Group]; known != nil {
@@ -69,7 +76,7 @@ func (x *Index[D]) missing(o Object, gk runtimeschema.GroupKind, version string)
 			e.Message += nearest.DidYouMean(meant)
 		} else {
 			e.Undefined = true
-			e.Remedy = "add it with --crd (the CRDs of its group define " + nearest.First(known, 5) + ")"
+			e.Remedy = AddCRD + " (the CRDs of its group define " + nearest.First(known, 5) + ")"
 		}
 		return e
 	}
@@ -95,7 +102,7 @@ func (x *Index[D]) missing(o Object, gk runtimeschema.GroupKind, version string)
 		e.Message += nearest.DidYouMean(meant)
 		return e
 	}
-	e.Remedy = "add it with --crd"
+	e.Remedy = AddCRD
 	e.Unrelated = true
 	return e
 }

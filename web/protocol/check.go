@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/assist"
@@ -254,6 +255,7 @@ func (c *checking) in(set *crdSet, sem Semantics) (Outcome, *definition) {
 	if err != nil {
 		var missing *lookup.Missing
 		if errors.As(err, &missing) {
+			missing.Remedy = strings.Replace(missing.Remedy, lookup.AddCRD, "add it to the CRDs", 1)
 			add(missing.Finding())
 		}
 		return out, nil

@@ -280,9 +280,20 @@ func TestBuiltIn(t *testing.T) {
 	if i := slices.IndexFunc(o.Findings, func(f protocol.Finding) bool { return f.Rule == "unknown-field" }); i < 0 || len(o.Findings[i].Fixes) == 0 {
 		t.Errorf("no fix: %+v", o.Findings)
 	}
-	none := ask[protocol.CheckAnswer](t, engine(), "check", protocol.CheckRequest{Objects: thing("{}")})
-	if none.Objects[0].Verdict != protocol.Unknown || len(none.Objects[0].Findings) != 1 {
-		t.Errorf("%+v", none)
+}
+
+// TestMissing checks what the page says about objects without a CRD, which it has no flags for.
+func TestMissing(t *testing.T) {
+	for object, want := range map[string]string{
+		thing("{}"): "no CRD found for example.com/v1 Thing: add it to the CRDs (the CRDs of its group define CronTab)",
+		"apiVersion: other.example.com/v1\nkind: Other\nmetadata: {name: a}\n": "no CRD found for other.example.com/v1 Other: add it to the CRDs",
+		"apiVersion: example.com/v9\nkind: CronTab\nmetadata: {name: a}\n":     `version "v9" of CronTab is not served: its CRD serves v1`,
+	} {
+		a := ask[protocol.CheckAnswer](t, engine(), "check", protocol.CheckRequest{CRDs: example(t, "crd.yaml"), Objects: object})
+		o := a.Objects[0]
+		if o.Verdict != protocol.Unknown || len(o.Findings) != 1 || o.Findings[0].Message != want {
+			t.Errorf("%s: %+v", o.Verdict, o.Findings)
+		}
 	}
 }
 
@@ -373,9 +384,53 @@ func TestAssist(t *testing.T) {
 	if !strings.Contains(h.Markdown, "Number of concurrent runs") || cut(object+"licas: 1", h.Range) != "replicas" {
 		t.Errorf("%+v", h)
 	}
-	keyword := strings.Index(crd, "pattern:")
-	if h := ask[protocol.HoverAnswer](t, e, "hover", protocol.CursorRequest{CRDs: crd, Text: crd, Offset: keyword + 1}); h.Markdown == "" {
-		t.Error("no documentation of a keyword")
+}
+
+// TestHoverCRD checks the documentation of the keywords of a CRD, also while its text is broken, and for
+// another text than that of the CRDs.
+func TestHoverCRD(t *testing.T) {
+	crd := example(t, "crd.yaml")
+	for keyword, want := range map[string]string{
+		"pattern:": "A regular expression (RE2)", "scope:": "scope is Namespaced or Cluster", "served:": "served enables the version",
+		"required:": "The fields that the object must have", "schedule]": "The fields that the object must have",
+		"status: {}": "status enables /status", "minimum:": "The lowest number", "format:": "The format of a string or number",
+		"replicas:": "Number of concurrent runs", "CustomResourceDefinition": "defines a resource",
+	} {
+		for name, r := range map[string]protocol.CursorRequest{
+			"the text":      {CRDs: crd, Text: crd},
+			"another text":  {CRDs: "", Text: crd},
+			"a broken text": {CRDs: crd + "    broken: [\n", Text: crd + "    broken: [\n"},
+			"broken CRDs":   {CRDs: "a: [\n", Text: crd},
+		} {
+			at := strings.Index(crd, keyword)
+			if at < 0 {
+				t.Fatalf("no %q", keyword)
+			}
+			r.Offset = at + 1
+			h := ask[protocol.HoverAnswer](t, engine(), "hover", r)
+			if !strings.Contains(h.Markdown, want) || h.Range == nil || !strings.HasPrefix(cut(crd, h.Range), strings.TrimRight(keyword, ":]{} ")) {
+				t.Errorf("%s in %s: %+v", keyword, name, h)
+			}
+		}
+	}
+}
+
+// TestCompleteCRD checks the completion of keywords, values and expressions in a CRD.
+func TestCompleteCRD(t *testing.T) {
+	crd := example(t, "crd.yaml")
+	for typed, want := range map[string]string{
+		"pattern: '^(": "", "scope: Na": "Namespaced", "minim": "minimum", "type: int": "integer", "format: date-t": "date-time",
+	} {
+		at := strings.Index(crd, typed)
+		if at < 0 {
+			t.Fatalf("no %q", typed)
+		}
+		text := crd[:at+len(typed)]
+		c := ask[protocol.CompleteAnswer](t, engine(), "complete", protocol.CursorRequest{CRDs: text, Text: text, Offset: len(text)})
+		found := slices.ContainsFunc(c.Items, func(i protocol.Item) bool { return i.Label == want && i.End == len(text) })
+		if found != (want != "") {
+			t.Errorf("%s: %+v", typed, c.Items)
+		}
 	}
 }
 
