@@ -13,6 +13,12 @@ import (
 
 // editorScript lets tests use both editors in the same way. The one with CodeMirror is in a shadow root.
 const editorScript = `
+// shown returns where the first of elements with a text is, if it is in the visible part of an editor.
+const shown = (editor, elements, text) => {
+  const all = editor.getBoundingClientRect();
+  const at = [...elements].find((x) => x.textContent === text)?.getBoundingClientRect();
+  return at && at.top >= all.top && at.bottom <= all.bottom ? at : undefined;
+};
 window.editors = () => [...document.querySelectorAll(".editor")].map((e) => {
   const area = e.querySelector("textarea");
   if (area) return {
@@ -25,7 +31,8 @@ window.editors = () => [...document.querySelectorAll(".editor")].map((e) => {
     completion: () => e.querySelector(".popup:not([hidden]) [aria-selected=true] .label")?.textContent,
     tip: () => e.querySelector(".tip:not([hidden])")?.innerText ?? "",
     underlined: () => [...e.querySelectorAll(".line .error")].map((x) => x.textContent).join(""),
-    place: (text) => [...e.querySelectorAll(".line span")].find((x) => x.textContent === text)?.getBoundingClientRect(),
+    scroll: (offset) => { area.scrollTop = area.value.slice(0, offset).split("\n").length * 20 - area.clientHeight / 2; },
+    place: (text) => shown(area, e.querySelectorAll(".line span"), text),
   };
   const root = e.querySelector(".host").shadowRoot;
   const content = root.querySelector(".cm-content");
@@ -47,7 +54,8 @@ window.editors = () => [...document.querySelectorAll(".editor")].map((e) => {
     completion: () => root.querySelector(".cm-tooltip-autocomplete:not(.cm-tooltip-autocomplete-disabled) [aria-selected] .cm-completionLabel")?.textContent,
     tip: () => root.querySelector(".cm-about")?.innerText ?? "",
     underlined: () => [...root.querySelectorAll(".cm-lintRange-error")].map((x) => x.textContent).join(""),
-    place: (text) => [...root.querySelectorAll(".cm-line span")].find((x) => x.textContent === text)?.getBoundingClientRect(),
+    scroll: (offset) => view.dispatch({effects: view.constructor.scrollIntoView(offset, {y: "center"})}),
+    place: (text) => shown(view.scrollDOM, root.querySelectorAll(".cm-line span"), text),
   };
 });
 window.editor = (label) => editors().find((e) => e.shown && e.label === label);
@@ -90,11 +98,18 @@ func (b *tab) typeAt(label, text string) {
 	b.run(chromedp.Evaluate(fmt.Sprintf("editor(%q).replace(%s)", label, quoted(b.t, text)), nil))
 }
 
-// accept accepts the selected completion in the editor of the object with Enter. CodeMirror ignores keys for
-// 75 ms after each change of its list, so it must have been the same for longer.
-func (b *tab) accept(label string) {
+// complete waits until a completion is selected in an editor. CodeMirror ignores keys for 75 ms after each
+// change of its list, so it must have been the same for longer.
+func (b *tab) complete(label, item string) {
 	b.t.Helper()
-	selected := fmt.Sprintf(`editor("Object").completion() === %q`, label)
+	selected := fmt.Sprintf(`editor(%q).completion() === %q`, label, item)
 	b.wait(fmt.Sprintf(`(window.since = %s ? window.since || Date.now() : 0) && Date.now() - window.since > 300`, selected))
-	b.run(chromedp.Evaluate("window.since = 0", nil), chromedp.KeyEvent(kb.Enter))
+	b.do("window.since = 0")
+}
+
+// accept accepts the selected completion in an editor with Enter.
+func (b *tab) accept(label, item string) {
+	b.t.Helper()
+	b.complete(label, item)
+	b.run(chromedp.KeyEvent(kb.Enter))
 }

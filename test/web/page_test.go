@@ -96,15 +96,15 @@ func testPlayground(t *testing.T, serve func(args ...string) string) {
 	t.Run("completion", func(t *testing.T) {
 		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  schedule: 0 1 * * *\n  ")
 		b.run(chromedp.KeyEvent("conc"))
-		b.wait(`editor("Object").completion() === "concurrencyPolicy"`)
+		b.complete("Object", "concurrencyPolicy")
 		b.screenshot(editor + "-completion")
-		b.accept("concurrencyPolicy")
+		b.accept("Object", "concurrencyPolicy")
 		b.wait(`editor("Object").value().includes("  concurrencyPolicy:")`)
 	})
 	t.Run("completion of values", func(t *testing.T) {
 		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  schedule: 0 1 * * *\n  concurrencyPolicy: ")
 		b.run(chromedp.KeyEvent("F"))
-		b.accept("Forbid")
+		b.accept("Object", "Forbid")
 		b.wait(`editor("Object").value().trimEnd().endsWith("\n  concurrencyPolicy: Forbid")`)
 		b.text("Accepted: an API server would create this object")
 	})

@@ -8,12 +8,14 @@ import { forEachDiagnostic, linter, setDiagnostics, type Diagnostic } from "@cod
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
 import { Annotation, Compartment, EditorSelection, EditorState, Prec, RangeSet, RangeSetBuilder, StateEffect, StateField, Transaction, type Extension } from "@codemirror/state";
 import {
+  closeHoverTooltips,
   Decoration,
   drawSelection,
   dropCursor,
   EditorView,
   GutterMarker,
   gutterLineClass,
+  hasHoverTooltips,
   highlightActiveLine,
   highlightActiveLineGutter,
   highlightSpecialChars,
@@ -25,11 +27,12 @@ import {
   type DecorationSet,
   type Tooltip,
 } from "@codemirror/view";
-import { h } from "../src/dom";
+import { aboutAt } from "../src/about";
+import { append, h } from "../src/dom";
 import type { Assistance, Editor, NewEditor } from "../src/editor";
 import { markdown } from "../src/markdown";
 import type { Finding, Item, Range } from "../src/protocol";
-import { findingsAt, indentAfter, isTyping, maxText, notInserted, notShown, ranked } from "../src/text";
+import { indentAfter, isTyping, maxText, notInserted, notShown, ranked } from "../src/text";
 import { colors, theme } from "./theme";
 
 // fromPage marks changes of the text that the page makes.
@@ -96,6 +99,8 @@ class CodeMirror implements Editor {
   private readonly limit = h("p", { class: "limit", role: "status" });
   private readonly hints = new Compartment();
   private findings: Finding[] = [];
+  // asked is the last question about a place.
+  private asked = new AbortController();
   // text is the last text that was read, and doc what it is the text of.
   private text = "";
   private doc: unknown;
@@ -136,6 +141,8 @@ class CodeMirror implements Editor {
       marked,
       described,
       hoverTooltip((_, pos) => this.about(pos), { hoverTime: 350 }),
+      // CodeMirror shows what comes after the mouse has left.
+      EditorView.domEventHandlers({ mouseleave: () => this.asked.abort() }),
       this.hints.of([]),
       EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0", spellcheck: "false", autocapitalize: "off" }),
       EditorState.transactionFilter.of((tr) => this.limited(tr)),
@@ -147,7 +154,7 @@ class CodeMirror implements Editor {
         // Without completions, Tab leaves the editor.
         { key: "Tab", run: acceptCompletion },
         { key: "Ctrl-Shift-Space", run: () => this.describe() },
-        { key: "Escape", run: (v) => v.state.field(described) !== null && (v.dispatch({ effects: describe.of(null) }), true) },
+        { key: "Escape", run: (v) => (v.state.field(described) !== null || hasHoverTooltips(v.state)) && (v.dispatch({ effects: [describe.of(null), closeHoverTooltips] }), true) },
         { key: "Enter", run: (v) => this.newline(v) },
       ])),
       keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...foldKeymap, ...completionKeymap]),
@@ -266,21 +273,16 @@ class CodeMirror implements Editor {
     };
   }
 
-  // about returns what is known at an offset: findings, and the documentation of the field.
+  // about returns what is known at an offset as a tooltip, which is there while the mouse is in that part.
   private async about(offset: number): Promise<Tooltip | null> {
-    const here = findingsAt(this.findings, offset);
+    this.asked.abort();
+    this.asked = new AbortController();
     const text = this.value;
-    let documentation = "";
-    if (this.assistance) {
-      try {
-        documentation = (await this.assistance.hover(text, offset, new AbortController().signal)).markdown;
-      } catch {
-        documentation = ""; // findings are shown without it
-      }
-    }
-    if (this.value !== text || (here.length === 0 && documentation === "")) return null;
-    const dom = () => h("div", { class: "cm-about" }, ...here.map((f) => h("p", { class: "cm-finding " + f.severity }, f.message)), documentation !== "" && markdown(documentation));
-    return { pos: offset, above: true, create: () => ({ dom: dom() }) };
+    const about = await aboutAt(this.findings, this.assistance, text, offset, this.asked.signal);
+    if (this.value !== text || !about) return null;
+    const dom = h("div", { class: "cm-about" });
+    append(dom, ...about.content);
+    return { pos: about.start, end: about.end, above: true, create: () => ({ dom }) };
   }
 
   private describe(): boolean {

@@ -31,7 +31,7 @@ export function findingItem(f: Finding, actions: Actions, ...more: Child[]): HTM
       where !== "" && (range && go ? h("button", { type: "button", class: "link path", title: "Show line " + range.line, onclick: () => go(range) }, where) : h("span", { class: "path" }, where)),
       ...more,
     ),
-    h("div", { class: "message" }, f.message),
+    h("div", { class: "message" }, ...message(f.message)),
     f.detail && f.detail.length > 0 && h("ul", { class: "detail" }, ...f.detail.slice(0, 12).map((d) => h("li", {}, d))),
     h(
       "div",
@@ -42,6 +42,12 @@ export function findingItem(f: Finding, actions: Actions, ...more: Child[]): HTM
       ...(actions.fix ? (f.fixes ?? []).slice(0, 3).map((x) => h("button", { type: "button", class: "fix", onclick: () => actions.fix?.(x) }, capital(x.message))) : []),
     ),
   );
+}
+
+// message shows a message. The lines at its end that point to a part of an expression are aligned.
+export function message(text: string): Child[] {
+  const at = text.search(/\n \| /);
+  return at < 0 ? [text] : [text.slice(0, at), h("pre", { class: "excerpt" }, text.slice(at + 1).replace(/^ \| /gm, ""))];
 }
 
 export function findingList(findings: Finding[], actions: Actions): HTMLElement | undefined {

@@ -57,17 +57,17 @@ const entities: Record<string, string> = { "&lt;": "<", "&gt;": ">", "&amp;": "&
 
 // inline shows code, bold, emphasis and the texts of links.
 function inline(parent: Node, text: string): void {
-  const pattern = /(`+)(.+?)\1|\*\*(.+?)\*\*|\[([^\]]+)\]\([^)]*\)|\\([\\`*_{}[\]()#+.!<>|-])|(&(?:lt|gt|amp|quot|#39);)/g;
+  const pattern = /(`+)(.+?)\1|\*\*((?:\\.|[^\\])+?)\*\*|(?<!\w)\*(?! )((?:\\.|[^\\*])+)(?<! )\*(?!\w)|\[([^\]]+)\]\([^)]*\)|\\([\\`*_{}[\]()#+.!<>|-])|(&(?:lt|gt|amp|quot|#39);)/g;
   let last = 0;
   for (let m = pattern.exec(text); m; m = pattern.exec(text)) {
     append(parent, text.slice(last, m.index));
     if (m[2] !== undefined) append(parent, h("code", {}, m[2]));
-    else if (m[3] !== undefined) {
-      const strong = h("strong");
-      inline(strong, m[3]);
-      append(parent, strong);
-    } else if (m[4] !== undefined) inline(parent, m[4]);
-    else append(parent, m[5] ?? entities[m[6] ?? ""] ?? "");
+    else if (m[3] !== undefined || m[4] !== undefined) {
+      const element = h(m[3] !== undefined ? "strong" : "em");
+      inline(element, m[3] ?? m[4] ?? "");
+      append(parent, element);
+    } else if (m[5] !== undefined) inline(parent, m[5]);
+    else append(parent, m[6] ?? entities[m[7] ?? ""] ?? "");
     last = m.index + m[0].length;
   }
   append(parent, text.slice(last));

@@ -1,11 +1,12 @@
 // A plain code editor: a textarea for input, with the highlighted lines that are visible behind it.
 
+import { aboutAt, type About } from "./about";
 import { h, newId, replace } from "./dom";
 import { highlight, type Token } from "./highlight";
 import { markdown } from "./markdown";
 import type { Assistance, Editor } from "./editor";
 import type { Finding, Item, Range } from "./protocol";
-import { findingsAt, indentAfter, isTyping, maxText, notInserted, notShown, ranked } from "./text";
+import { indentAfter, isTyping, maxText, notInserted, notShown, ranked } from "./text";
 
 const lineHeight = 20;
 const maxShown = 12;
@@ -26,6 +27,9 @@ export class PlainEditor implements Editor {
   private items: Item[] = [];
   private selected = 0;
   private asked: AbortController | undefined;
+  // about is what the tip shows. hovered is what is asked for it.
+  private about: About | undefined;
+  private hovered: AbortController | undefined;
   private hoverTimer: number | undefined;
   private characterWidth = 0;
   private frame = 0;
@@ -69,7 +73,6 @@ export class PlainEditor implements Editor {
       this.marked = undefined;
       this.draw();
       this.changed();
-      this.hideTip();
       const typed = (e as InputEvent).inputType;
       if (typed === "insertText" || (typed === "deleteContentBackward" && !this.popup.hidden)) this.complete(false);
       else this.closePopup();
@@ -83,10 +86,7 @@ export class PlainEditor implements Editor {
     this.area.addEventListener("blur", () => window.setTimeout(() => this.closePopup(), 150));
     this.area.addEventListener("pointerdown", () => this.closePopup());
     this.area.addEventListener("mousemove", (e) => this.move(e));
-    this.area.addEventListener("mouseleave", () => {
-      window.clearTimeout(this.hoverTimer);
-      this.hideTip();
-    });
+    this.area.addEventListener("mouseleave", () => this.hideTip());
     new ResizeObserver(() => this.draw()).observe(this.area);
   }
 
@@ -106,7 +106,6 @@ export class PlainEditor implements Editor {
     this.findings = [];
     this.marked = undefined;
     this.closePopup();
-    this.hideTip();
     this.index();
     this.draw();
   }
@@ -140,6 +139,7 @@ export class PlainEditor implements Editor {
   }
 
   private index(): void {
+    this.hideTip();
     const text = (this.text = this.area.value);
     this.starts = [0];
     for (let i = text.indexOf("\n"); i >= 0; i = text.indexOf("\n", i + 1)) this.starts.push(i + 1);
@@ -349,28 +349,27 @@ export class PlainEditor implements Editor {
     const column = Math.floor((e.clientX - box.left - 8 + this.area.scrollLeft) / this.width());
     if (line < 0 || line >= this.starts.length || column < 0 || column >= this.lineText(line).length) return this.hideTip();
     const offset = (this.starts[line] ?? 0) + column;
+    if (this.about && this.about.start <= offset && offset < this.about.end) return;
+    this.hideTip();
     this.hoverTimer = window.setTimeout(() => void this.describe(offset), 350);
   }
 
-  // describe shows what is known at an offset: findings, and the documentation of the field.
+  // describe shows what is known at an offset.
   private async describe(offset: number): Promise<void> {
-    const here = findingsAt(this.findings, offset);
-    const text = this.text;
-    let about = "";
-    if (this.assistance) {
-      try {
-        about = (await this.assistance.hover(text, offset, new AbortController().signal)).markdown;
-      } catch {
-        about = ""; // findings are shown without it
-      }
-    }
-    if (this.text !== text || (here.length === 0 && about === "")) return this.hideTip();
-    replace(this.tip, ...here.map((f) => h("p", { class: "finding " + f.severity }, f.message)), about !== "" && markdown(about));
+    this.hideTip();
+    const asked = (this.hovered = new AbortController());
+    const about = await aboutAt(this.findings, this.assistance, this.text, offset, asked.signal);
+    if (asked.signal.aborted || !about) return;
+    this.about = about;
+    replace(this.tip, ...about.content);
     this.tip.hidden = false;
-    this.place(this.tip, offset);
+    this.place(this.tip, about.start);
   }
 
   private hideTip(): void {
+    window.clearTimeout(this.hoverTimer);
+    this.hovered?.abort();
+    this.about = undefined;
     this.tip.hidden = true;
   }
 }

@@ -1,11 +1,12 @@
 // The playground: a CRD, an object, and what would be stored.
 
 import { applyFix, assistance, type Context, type View } from "./context";
+import { Definitions } from "./definitions";
 import { copyButton, h, plural, replace, type Child } from "./dom";
 import { newEditor, type Editor } from "./editor";
 import { Latest } from "./engine";
 import { counts, findingList, type Actions } from "./findings";
-import type { CheckAnswer, CheckedObject, Finding, Line, Outcome, Resource } from "./protocol";
+import type { CheckAnswer, CheckedObject, Finding, Fix, Line, Outcome, Range, Resource } from "./protocol";
 import { Rules } from "./rules";
 
 export class Playground implements View {
@@ -20,6 +21,7 @@ export class Playground implements View {
   private readonly result = h("div", { class: "result", "aria-live": "polite" });
   private readonly latest = new Latest();
   private readonly rules: Rules;
+  private readonly definitions: Definitions;
   partial = false;
   // problems are those of the text of the CRDs.
   private problems: Finding[] = [];
@@ -33,7 +35,9 @@ export class Playground implements View {
     this.old = newEditor("Object before the update", () => this.edited(), help);
     this.crds.hint = "Paste CRDs, or drop files or a folder here.\nKubernetes' own kinds need no CRD.";
     this.object.hint = "Paste an object, or press Ctrl+Space for completions.";
-    this.rules = new Rules(c, { mark: () => this.markCRDs(), reveal: (r) => this.crds.reveal(r), fix: (f, crds) => applyFix(c, this.crds, crds, f) });
+    const onCRDs = { mark: () => this.markCRDs(), reveal: (r: Range) => this.crds.reveal(r), fix: (f: Fix, crds: string) => applyFix(c, this.crds, crds, f) };
+    this.rules = new Rules(c, onCRDs);
+    this.definitions = new Definitions(c, onCRDs);
     this.update = h("input", { type: "checkbox", id: "update" });
     this.update.addEventListener("change", () => {
       if (this.update.checked && this.old.value === "") this.old.set(this.object.value);
@@ -109,6 +113,7 @@ export class Playground implements View {
     this.oldPane.hidden = !s.update;
     this.c.changed();
     this.rules.cancel();
+    this.definitions.cancel();
     this.ask(120);
   }
 
@@ -137,15 +142,17 @@ export class Playground implements View {
     this.problems = a.crds;
     this.markCRDs();
     this.old.show(a.old);
-    this.object.show([...a.text, ...a.objects.flatMap((o) => o.findings)]);
     // A text that cannot be read while it is typed does not hide the last result.
-    const broken = a.objects.length === 0 && a.text.length > 0;
+    const lacking = a.crds.some((f) => f.severity === "error") && a.objects.every((o) => o.verdict === "unknown");
+    const broken = (a.objects.length === 0 && a.text.length > 0) || (lacking && this.kept.length > 0);
+    this.object.show([...a.text, ...(broken ? [] : a.objects.flatMap((o) => o.findings))]);
     const parts: Child[] = [];
     parts.push(this.texts("The CRDs cannot be read", a.crds, { object: (r) => this.crds.reveal(r) }));
     parts.push(this.texts("The object cannot be read", a.text, { object: (r) => this.object.reveal(r) }));
     parts.push(this.texts("The object before the update cannot be read", a.old, { object: (r) => this.old.reveal(r) }));
+    parts.push(this.definitions.element);
     if (a.partial) parts.push(this.withoutRules(a.problem ?? ""));
-    const cards = a.objects.map((o) => this.one(o, objects, a.objects.length > 1));
+    const cards = broken ? [] : a.objects.map((o) => this.one(o, objects, a.objects.length > 1));
     parts.push(...cards);
     if (broken && this.kept.length > 0) parts.push(h("div", { class: "last" }, h("p", { class: "note" }, "The result before:"), ...this.kept));
     else this.kept = cards;
@@ -154,11 +161,15 @@ export class Playground implements View {
     parts.push(this.rules.element);
     replace(this.result, ...parts);
     if (!a.partial && !broken) this.rules.show(a.objects);
+    if (!a.partial) this.definitions.show();
   }
 
-  // markCRDs shows what is wrong with the CRDs. Rules are known later than the rest.
+  // markCRDs shows what is wrong with the CRDs, of which the most is known later than the rest. Rules that
+  // are rejected are errors of the CRDs, too.
   private markCRDs(): void {
-    this.crds.show([...this.problems, ...this.rules.findings]);
+    const errors = this.definitions.findings;
+    const isKnown = (r: Finding) => errors.some((f) => f.range && r.range && f.range.start <= r.range.end && r.range.start <= f.range.end);
+    this.crds.show([...this.problems, ...errors, ...this.rules.findings.filter((r) => !isKnown(r))]);
   }
 
   // withoutRules tells why no rules were evaluated.

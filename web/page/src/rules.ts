@@ -3,7 +3,7 @@
 import type { Context } from "./context";
 import { h, plural, replace, type Child } from "./dom";
 import { Latest } from "./engine";
-import { capital } from "./findings";
+import { capital, message } from "./findings";
 import type { CheckedObject, Finding, Fix, Range, RuleCost, RulesAnswer } from "./protocol";
 
 // maxKinds is the number of kinds whose rules are shown.
@@ -22,13 +22,13 @@ function share(cost: number, limit: number): string {
 
 // costNote shows the cost of a rule, or why it has none.
 export function costNote(c: RuleCost): HTMLElement {
-  return h("span", { class: "cost" + (c.exceeded || c.error ? " exceeded" : "") }, c.error ?? share(c.cost, c.limit));
+  return h("div", { class: "cost" + (c.exceeded || c.error ? " exceeded" : "") }, ...message(c.error ?? share(c.cost, c.limit)));
 }
 
 // finding returns a rule that an API server rejects as a finding about the CRDs.
 function finding(r: RuleCost): Finding {
-  const message = r.error ?? "rejected: " + share(r.cost, r.limit);
-  return { rule: "cel", severity: "error", path: r.path, message, ...(r.range ? { range: r.range } : {}) };
+  const text = r.error ?? "rejected: " + share(r.cost, r.limit);
+  return { rule: "cel", severity: "error", path: r.path, message: text, ...(r.range ? { range: r.range } : {}) };
 }
 
 // Actions go to a position of the CRDs, change them, and mark the rules that an API server rejects.

@@ -50,11 +50,11 @@
     return button;
   }
   var flashing = /* @__PURE__ */ new WeakMap();
-  function flash(button, message2) {
+  function flash(button, message3) {
     const before = flashing.get(button);
     window.clearTimeout(before?.timer);
     const text = before?.text ?? button.textContent ?? "";
-    button.textContent = message2;
+    button.textContent = message3;
     const timer2 = window.setTimeout(() => {
       flashing.delete(button);
       button.textContent = text;
@@ -93,8 +93,8 @@
 
   // engine.ts
   var EngineError = class extends Error {
-    constructor(code, message2) {
-      super(message2);
+    constructor(code, message3) {
+      super(message3);
       this.code = code;
     }
     code;
@@ -312,7 +312,7 @@
       this.controller?.abort();
     }
     // run calls ask after a pause. Its errors are shown, except cancellations.
-    run(pause, ask2, failed) {
+    run(pause2, ask2, failed) {
       window.clearTimeout(this.timer);
       this.timer = window.setTimeout(() => {
         this.controller?.abort();
@@ -321,7 +321,7 @@
           if (controller.signal.aborted) return;
           failed(e instanceof Error ? e.message : String(e));
         });
-      }, pause);
+      }, pause2);
     }
   };
 
@@ -344,7 +344,7 @@
         where !== "" && (range && go ? h("button", { type: "button", class: "link path", title: "Show line " + range.line, onclick: () => go(range) }, where) : h("span", { class: "path" }, where)),
         ...more
       ),
-      h("div", { class: "message" }, f.message),
+      h("div", { class: "message" }, ...message(f.message)),
       f.detail && f.detail.length > 0 && h("ul", { class: "detail" }, ...f.detail.slice(0, 12).map((d) => h("li", {}, d))),
       h(
         "div",
@@ -355,6 +355,10 @@
         ...actions.fix ? (f.fixes ?? []).slice(0, 3).map((x) => h("button", { type: "button", class: "fix", onclick: () => actions.fix?.(x) }, capital(x.message))) : []
       )
     );
+  }
+  function message(text) {
+    const at = text.search(/\n \| /);
+    return at < 0 ? [text] : [text.slice(0, at), h("pre", { class: "excerpt" }, text.slice(at + 1).replace(/^ \| /gm, ""))];
   }
   function findingList(findings, actions) {
     if (findings.length === 0) return void 0;
@@ -414,7 +418,7 @@
       const controller = this.controller = new AbortController();
       let running;
       let timer2;
-      let pause = firstPause2;
+      let pause2 = firstPause2;
       let forgotten = false;
       const end = () => {
         window.clearTimeout(timer2);
@@ -447,14 +451,14 @@
         if (signal.aborted) return;
         told(false, problem);
         const lasted = Date.now() - since >= steady;
-        if (lasted) pause = firstPause2;
+        if (lasted) pause2 = firstPause2;
         forgotten = type === "expired" && !lasted;
-        timer2 = window.setTimeout(() => void attempt(), type === "rejected" ? slowPause : lasted && problem === "" ? 0 : pause);
-        if (!lasted) pause = Math.min(2 * pause, lastPause2);
+        timer2 = window.setTimeout(() => void attempt(), type === "rejected" ? slowPause : lasted && problem === "" ? 0 : pause2);
+        if (!lasted) pause2 = Math.min(2 * pause2, lastPause2);
       };
       const show2 = () => {
         end();
-        pause = firstPause2;
+        pause2 = firstPause2;
         if (document.hidden) told(false, "");
         else void attempt();
       };
@@ -540,9 +544,9 @@
       this.latest.cancel();
       this.asking.cancel();
     }
-    load(pause) {
+    load(pause2) {
       this.latest.run(
-        pause,
+        pause2,
         async (signal) => {
           const answer = await ask("object", this.request(), signal);
           const text = JSON.stringify(answer);
@@ -1161,49 +1165,6 @@
     ).finally(() => editor.element.removeEventListener("keydown", abort));
   }
 
-  // highlight.ts
-  var value = /"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?|[&*!][^\s,\]}]+|[[\]{},]|[^\s,[\]{}#"'][^,[\]{}#]*|#/g;
-  function highlight(line) {
-    const tokens = [];
-    const add = (start, end, name) => tokens.push({ start, end, class: "t-" + name });
-    if (line.length > 2e3) return tokens;
-    const first = line.search(/\S/);
-    if (first < 0) return tokens;
-    if (line[first] === "#") return add(first, line.length, "comment"), tokens;
-    if (/^(---|\.\.\.)/.test(line)) return add(0, 3, "punctuation"), tokens;
-    let at = first;
-    for (let dash = /^-\s+/.exec(line.slice(at)); dash; dash = /^-\s+/.exec(line.slice(at))) {
-      add(at, at + 1, "punctuation");
-      at += dash[0].length;
-    }
-    const key3 = /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s#:"'[\]{},&*!|>%@`-][^#:[\]{}]*?|[^\s#"'[\]{},&*!|>%@`][^#]*?)\s*:(?=\s|$)/.exec(line.slice(at));
-    if (key3) {
-      add(at, at + (key3[1]?.length ?? 0), "key");
-      at += key3[0].length;
-    }
-    value.lastIndex = at;
-    for (let m = value.exec(line); m; m = value.exec(line)) {
-      const text = m[0];
-      if (text === "#") {
-        if (m.index === 0 || /\s/.test(line[m.index - 1] ?? "")) return add(m.index, line.length, "comment"), tokens;
-        continue;
-      }
-      const end = m.index + text.trimEnd().length;
-      if (/^[[\]{},]$/.test(text)) add(m.index, end, "punctuation");
-      else if (/^["']/.test(text)) add(m.index, end, /^\s*:/.test(line.slice(m.index + text.length)) ? "key" : "string");
-      else if (/^[&*!]/.test(text)) add(m.index, end, "anchor");
-      else if (/^[|>][+-]?\d?$/.test(text.trim())) add(m.index, end, "punctuation");
-      else if (/^(true|false|null|~|yes|no|on|off)$/i.test(text.trim())) add(m.index, end, "constant");
-      else if (/^[-+]?(\d[\d_]*)(\.\d+)?([eE][-+]?\d+)?$/.test(text.trim())) add(m.index, end, "number");
-      else {
-        const inner = /^([^\s:][^:]*):(?=\s|$)/.exec(text);
-        if (inner && /[{,]\s*$/.test(line.slice(0, m.index))) add(m.index, m.index + (inner[1]?.length ?? 0), "key");
-        else add(m.index, end, "string");
-      }
-    }
-    return tokens;
-  }
-
   // markdown.ts
   function markdown(text) {
     const out = h("div", { class: "markdown" });
@@ -1254,17 +1215,17 @@
   }
   var entities = { "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&#39;": "'" };
   function inline(parent, text) {
-    const pattern = /(`+)(.+?)\1|\*\*(.+?)\*\*|\[([^\]]+)\]\([^)]*\)|\\([\\`*_{}[\]()#+.!<>|-])|(&(?:lt|gt|amp|quot|#39);)/g;
+    const pattern = /(`+)(.+?)\1|\*\*((?:\\.|[^\\])+?)\*\*|(?<!\w)\*(?! )((?:\\.|[^\\*])+)(?<! )\*(?!\w)|\[([^\]]+)\]\([^)]*\)|\\([\\`*_{}[\]()#+.!<>|-])|(&(?:lt|gt|amp|quot|#39);)/g;
     let last = 0;
     for (let m = pattern.exec(text); m; m = pattern.exec(text)) {
       append(parent, text.slice(last, m.index));
       if (m[2] !== void 0) append(parent, h("code", {}, m[2]));
-      else if (m[3] !== void 0) {
-        const strong = h("strong");
-        inline(strong, m[3]);
-        append(parent, strong);
-      } else if (m[4] !== void 0) inline(parent, m[4]);
-      else append(parent, m[5] ?? entities[m[6] ?? ""] ?? "");
+      else if (m[3] !== void 0 || m[4] !== void 0) {
+        const element = h(m[3] !== void 0 ? "strong" : "em");
+        inline(element, m[3] ?? m[4] ?? "");
+        append(parent, element);
+      } else if (m[5] !== void 0) inline(parent, m[5]);
+      else append(parent, m[6] ?? entities[m[7] ?? ""] ?? "");
       last = m.index + m[0].length;
     }
     append(parent, text.slice(last));
@@ -1293,6 +1254,77 @@
   }
   function findingsAt(findings, offset) {
     return findings.filter((f) => f.range && f.range.start <= offset && offset <= f.range.end);
+  }
+
+  // about.ts
+  async function aboutAt(findings, assistance2, text, offset, signal) {
+    const here = findingsAt(findings, offset);
+    let documentation = "";
+    let ranges = here.flatMap((f) => f.range ?? []);
+    try {
+      const a = await assistance2?.hover(text, offset, signal);
+      documentation = a?.markdown ?? "";
+      if (a?.range) ranges = [...ranges, a.range];
+    } catch {
+      documentation = "";
+    }
+    if (ranges.length === 0) ranges = [{ start: offset, end: offset, line: 0 }];
+    if (signal.aborted || here.length === 0 && documentation === "") return void 0;
+    const shown2 = here.map((f) => h("div", { class: "finding " + f.severity }, ...message(f.message)));
+    const about = documentation === "" ? void 0 : markdown(documentation);
+    const texts = new Set(here.map((f) => compact(f.message)));
+    for (const p of [...about?.children ?? []]) if (texts.has(compact(p.textContent ?? ""))) p.remove();
+    return {
+      start: Math.max(...ranges.map((r) => r.start)),
+      end: Math.min(...ranges.map((r) => r.end)),
+      content: [...shown2, about]
+    };
+  }
+  function compact(text) {
+    return text.replace(/\s+/g, " ").trim();
+  }
+
+  // highlight.ts
+  var value = /"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?|[&*!][^\s,\]}]+|[[\]{},]|[^\s,[\]{}#"'][^,[\]{}#]*|#/g;
+  function highlight(line) {
+    const tokens = [];
+    const add = (start, end, name) => tokens.push({ start, end, class: "t-" + name });
+    if (line.length > 2e3) return tokens;
+    const first = line.search(/\S/);
+    if (first < 0) return tokens;
+    if (line[first] === "#") return add(first, line.length, "comment"), tokens;
+    if (/^(---|\.\.\.)/.test(line)) return add(0, 3, "punctuation"), tokens;
+    let at = first;
+    for (let dash = /^-\s+/.exec(line.slice(at)); dash; dash = /^-\s+/.exec(line.slice(at))) {
+      add(at, at + 1, "punctuation");
+      at += dash[0].length;
+    }
+    const key3 = /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s#:"'[\]{},&*!|>%@`-][^#:[\]{}]*?|[^\s#"'[\]{},&*!|>%@`][^#]*?)\s*:(?=\s|$)/.exec(line.slice(at));
+    if (key3) {
+      add(at, at + (key3[1]?.length ?? 0), "key");
+      at += key3[0].length;
+    }
+    value.lastIndex = at;
+    for (let m = value.exec(line); m; m = value.exec(line)) {
+      const text = m[0];
+      if (text === "#") {
+        if (m.index === 0 || /\s/.test(line[m.index - 1] ?? "")) return add(m.index, line.length, "comment"), tokens;
+        continue;
+      }
+      const end = m.index + text.trimEnd().length;
+      if (/^[[\]{},]$/.test(text)) add(m.index, end, "punctuation");
+      else if (/^["']/.test(text)) add(m.index, end, /^\s*:/.test(line.slice(m.index + text.length)) ? "key" : "string");
+      else if (/^[&*!]/.test(text)) add(m.index, end, "anchor");
+      else if (/^[|>][+-]?\d?$/.test(text.trim())) add(m.index, end, "punctuation");
+      else if (/^(true|false|null|~|yes|no|on|off)$/i.test(text.trim())) add(m.index, end, "constant");
+      else if (/^[-+]?(\d[\d_]*)(\.\d+)?([eE][-+]?\d+)?$/.test(text.trim())) add(m.index, end, "number");
+      else {
+        const inner = /^([^\s:][^:]*):(?=\s|$)/.exec(text);
+        if (inner && /[{,]\s*$/.test(line.slice(0, m.index))) add(m.index, m.index + (inner[1]?.length ?? 0), "key");
+        else add(m.index, end, "string");
+      }
+    }
+    return tokens;
   }
 
   // plain.ts
@@ -1334,7 +1366,6 @@
         this.marked = void 0;
         this.draw();
         this.changed();
-        this.hideTip();
         const typed = e.inputType;
         if (typed === "insertText" || typed === "deleteContentBackward" && !this.popup.hidden) this.complete(false);
         else this.closePopup();
@@ -1348,10 +1379,7 @@
       this.area.addEventListener("blur", () => window.setTimeout(() => this.closePopup(), 150));
       this.area.addEventListener("pointerdown", () => this.closePopup());
       this.area.addEventListener("mousemove", (e) => this.move(e));
-      this.area.addEventListener("mouseleave", () => {
-        window.clearTimeout(this.hoverTimer);
-        this.hideTip();
-      });
+      this.area.addEventListener("mouseleave", () => this.hideTip());
       new ResizeObserver(() => this.draw()).observe(this.area);
     }
     changed;
@@ -1371,6 +1399,9 @@
     items = [];
     selected = 0;
     asked;
+    // about is what the tip shows. hovered is what is asked for it.
+    about;
+    hovered;
     hoverTimer;
     characterWidth = 0;
     frame = 0;
@@ -1388,7 +1419,6 @@
       this.findings = [];
       this.marked = void 0;
       this.closePopup();
-      this.hideTip();
       this.index();
       this.draw();
     }
@@ -1417,6 +1447,7 @@
       this.changed();
     }
     index() {
+      this.hideTip();
       const text = this.text = this.area.value;
       this.starts = [0];
       for (let i = text.indexOf("\n"); i >= 0; i = text.indexOf("\n", i + 1)) this.starts.push(i + 1);
@@ -1612,26 +1643,25 @@
       const column = Math.floor((e.clientX - box.left - 8 + this.area.scrollLeft) / this.width());
       if (line < 0 || line >= this.starts.length || column < 0 || column >= this.lineText(line).length) return this.hideTip();
       const offset = (this.starts[line] ?? 0) + column;
+      if (this.about && this.about.start <= offset && offset < this.about.end) return;
+      this.hideTip();
       this.hoverTimer = window.setTimeout(() => void this.describe(offset), 350);
     }
-    // describe shows what is known at an offset: findings, and the documentation of the field.
+    // describe shows what is known at an offset.
     async describe(offset) {
-      const here = findingsAt(this.findings, offset);
-      const text = this.text;
-      let about = "";
-      if (this.assistance) {
-        try {
-          about = (await this.assistance.hover(text, offset, new AbortController().signal)).markdown;
-        } catch {
-          about = "";
-        }
-      }
-      if (this.text !== text || here.length === 0 && about === "") return this.hideTip();
-      replace(this.tip, ...here.map((f) => h("p", { class: "finding " + f.severity }, f.message)), about !== "" && markdown(about));
+      this.hideTip();
+      const asked = this.hovered = new AbortController();
+      const about = await aboutAt(this.findings, this.assistance, this.text, offset, asked.signal);
+      if (asked.signal.aborted || !about) return;
+      this.about = about;
+      replace(this.tip, ...about.content);
       this.tip.hidden = false;
-      this.place(this.tip, offset);
+      this.place(this.tip, about.start);
     }
     hideTip() {
+      window.clearTimeout(this.hoverTimer);
+      this.hovered?.abort();
+      this.about = void 0;
       this.tip.hidden = true;
     }
   };
@@ -1684,10 +1714,10 @@
       this.c.changed();
       this.ask(250);
     }
-    ask(pause) {
+    ask(pause2) {
       const s = this.c.state;
       this.latest.run(
-        pause,
+        pause2,
         async (signal) => {
           this.result.classList.add("stale");
           this.show(await this.c.engine.ask("compare", { old: s.before, new: s.crds, objects: s.object, semantics: s.semantics }, signal));
@@ -1983,11 +2013,11 @@ spec:
     return `estimated cost is ${percent < 0.1 ? "less than 0.1" : percent.toFixed(1)}% of the limit`;
   }
   function costNote(c) {
-    return h("span", { class: "cost" + (c.exceeded || c.error ? " exceeded" : "") }, c.error ?? share(c.cost, c.limit));
+    return h("div", { class: "cost" + (c.exceeded || c.error ? " exceeded" : "") }, ...message(c.error ?? share(c.cost, c.limit)));
   }
   function finding(r) {
-    const message2 = r.error ?? "rejected: " + share(r.cost, r.limit);
-    return { rule: "cel", severity: "error", path: r.path, message: message2, ...r.range ? { range: r.range } : {} };
+    const text = r.error ?? "rejected: " + share(r.cost, r.limit);
+    return { rule: "cel", severity: "error", path: r.path, message: text, ...r.range ? { range: r.range } : {} };
   }
   var Rules = class {
     constructor(c, actions) {
@@ -2237,11 +2267,11 @@ spec:
     request(version = this.version.value) {
       return { crds: this.c.state.crds, crd: this.resource()?.name ?? "", version, semantics: this.c.state.semantics };
     }
-    fail(message2) {
-      replace(this.content, h("p", { class: "banner rejected", role: "alert" }, message2));
+    fail(message3) {
+      replace(this.content, h("p", { class: "banner rejected", role: "alert" }, message3));
     }
-    load(pause = 0) {
-      this.latest.run(pause, (signal) => this.ask(signal), (m) => this.fail(m));
+    load(pause2 = 0) {
+      this.latest.run(pause2, (signal) => this.ask(signal), (m) => this.fail(m));
     }
     async ask(signal) {
       if (this.tab === "tree" && this.query.value.trim() !== "") return this.search(signal);
@@ -2471,10 +2501,10 @@ spec:
       this.c.changed();
       this.ask(200);
     }
-    ask(pause) {
+    ask(pause2) {
       const s = this.c.state;
       this.latest.run(
-        pause,
+        pause2,
         async (signal) => {
           this.result.classList.add("stale");
           const crds = s.crds;
@@ -2515,6 +2545,54 @@ spec:
     }
   };
 
+  // definitions.ts
+  var pause = 400;
+  var Definitions = class {
+    constructor(c, actions) {
+      this.c = c;
+      this.actions = actions;
+    }
+    c;
+    actions;
+    element = h("div", { class: "definitions" });
+    // findings are the errors.
+    findings = [];
+    latest = new Latest();
+    // shown is what the findings are those of.
+    shown = "";
+    // cancel drops the answer that is awaited.
+    cancel() {
+      this.latest.cancel();
+    }
+    // show shows the errors of the CRDs of the state.
+    show() {
+      const { crds, semantics: semantics2 } = this.c.state;
+      const wanted = JSON.stringify([crds, semantics2]);
+      if (wanted === this.shown) return;
+      this.shown = "";
+      this.findings = [];
+      this.actions.mark();
+      this.latest.run(
+        pause,
+        async (signal) => {
+          const a = await this.c.engine.ask("lint", { crds, semantics: semantics2 }, signal);
+          this.shown = wanted;
+          this.set(a.findings.filter((f) => f.severity === "error"), crds);
+        },
+        () => this.set([], crds)
+      );
+    }
+    set(findings, crds) {
+      this.findings = findings;
+      this.actions.mark();
+      const own = findings.filter((f) => !f.rule.startsWith("cel-"));
+      if (own.length === 0) return replace(this.element);
+      const lint = h("button", { type: "button", class: "quiet", onclick: () => this.c.open({ view: "lint" }) }, "Open in Lint");
+      const title = h("p", { class: "banner rejected" }, h("strong", {}, "The CRD has " + plural(own.length, "error")), lint);
+      replace(this.element, title, findingList(own, { object: (r) => this.actions.reveal(r), fix: (f) => this.actions.fix(f, crds) }));
+    }
+  };
+
   // playground.ts
   var Playground = class {
     constructor(c) {
@@ -2525,7 +2603,9 @@ spec:
       this.old = newEditor("Object before the update", () => this.edited(), help);
       this.crds.hint = "Paste CRDs, or drop files or a folder here.\nKubernetes' own kinds need no CRD.";
       this.object.hint = "Paste an object, or press Ctrl+Space for completions.";
-      this.rules = new Rules(c, { mark: () => this.markCRDs(), reveal: (r) => this.crds.reveal(r), fix: (f, crds) => applyFix(c, this.crds, crds, f) });
+      const onCRDs = { mark: () => this.markCRDs(), reveal: (r) => this.crds.reveal(r), fix: (f, crds) => applyFix(c, this.crds, crds, f) };
+      this.rules = new Rules(c, onCRDs);
+      this.definitions = new Definitions(c, onCRDs);
       this.update = h("input", { type: "checkbox", id: "update" });
       this.update.addEventListener("change", () => {
         if (this.update.checked && this.old.value === "") this.old.set(this.object.value);
@@ -2559,6 +2639,7 @@ spec:
     result = h("div", { class: "result", "aria-live": "polite" });
     latest = new Latest();
     rules;
+    definitions;
     partial = false;
     // problems are those of the text of the CRDs.
     problems = [];
@@ -2612,24 +2693,25 @@ spec:
       this.oldPane.hidden = !s.update;
       this.c.changed();
       this.rules.cancel();
+      this.definitions.cancel();
       this.ask(120);
     }
-    ask(pause) {
+    ask(pause2) {
       this.latest.run(
-        pause,
+        pause2,
         async (signal) => {
           const s = this.c.state;
           this.result.classList.add("stale");
           const request = { crds: s.crds, objects: s.object, semantics: s.semantics, both: true, ...s.update ? { old: s.old } : {} };
           this.show(await this.c.engine.ask("check", request, signal), request.objects);
         },
-        (message2) => this.fail(message2)
+        (message3) => this.fail(message3)
       );
     }
-    fail(message2) {
+    fail(message3) {
       this.partial = false;
       this.result.classList.remove("stale");
-      replace(this.result, h("p", { class: "banner rejected", role: "alert" }, message2));
+      replace(this.result, h("p", { class: "banner rejected", role: "alert" }, message3));
     }
     show(a, objects) {
       this.partial = a.partial ?? false;
@@ -2637,14 +2719,16 @@ spec:
       this.problems = a.crds;
       this.markCRDs();
       this.old.show(a.old);
-      this.object.show([...a.text, ...a.objects.flatMap((o) => o.findings)]);
-      const broken = a.objects.length === 0 && a.text.length > 0;
+      const lacking = a.crds.some((f) => f.severity === "error") && a.objects.every((o) => o.verdict === "unknown");
+      const broken = a.objects.length === 0 && a.text.length > 0 || lacking && this.kept.length > 0;
+      this.object.show([...a.text, ...broken ? [] : a.objects.flatMap((o) => o.findings)]);
       const parts = [];
       parts.push(this.texts("The CRDs cannot be read", a.crds, { object: (r) => this.crds.reveal(r) }));
       parts.push(this.texts("The object cannot be read", a.text, { object: (r) => this.object.reveal(r) }));
       parts.push(this.texts("The object before the update cannot be read", a.old, { object: (r) => this.old.reveal(r) }));
+      parts.push(this.definitions.element);
       if (a.partial) parts.push(this.withoutRules(a.problem ?? ""));
-      const cards = a.objects.map((o) => this.one(o, objects, a.objects.length > 1));
+      const cards = broken ? [] : a.objects.map((o) => this.one(o, objects, a.objects.length > 1));
       parts.push(...cards);
       if (broken && this.kept.length > 0) parts.push(h("div", { class: "last" }, h("p", { class: "note" }, "The result before:"), ...this.kept));
       else this.kept = cards;
@@ -2653,10 +2737,14 @@ spec:
       parts.push(this.rules.element);
       replace(this.result, ...parts);
       if (!a.partial && !broken) this.rules.show(a.objects);
+      if (!a.partial) this.definitions.show();
     }
-    // markCRDs shows what is wrong with the CRDs. Rules are known later than the rest.
+    // markCRDs shows what is wrong with the CRDs, of which the most is known later than the rest. Rules that
+    // are rejected are errors of the CRDs, too.
     markCRDs() {
-      this.crds.show([...this.problems, ...this.rules.findings]);
+      const errors = this.definitions.findings;
+      const isKnown = (r) => errors.some((f) => f.range && r.range && f.range.start <= r.range.end && r.range.start <= f.range.end);
+      this.crds.show([...this.problems, ...errors, ...this.rules.findings.filter((r) => !isKnown(r))]);
     }
     // withoutRules tells why no rules were evaluated.
     withoutRules(problem) {
@@ -2793,11 +2881,11 @@ spec:
   var edited = false;
   var current = "";
   var timer;
-  var message = byId("message");
+  var message2 = byId("message");
   function say(text) {
-    message.textContent = text;
+    message2.textContent = text;
     window.clearTimeout(timer);
-    timer = window.setTimeout(() => message.textContent = "", 8e3);
+    timer = window.setTimeout(() => message2.textContent = "", 8e3);
   }
   var engine;
   if (native) {
