@@ -29,9 +29,30 @@ func TestLint(t *testing.T) {
 		t.Run("a fix", func(t *testing.T) {
 			before := b.eval(`editor("CustomResourceDefinitions").value()`)
 			findings := b.eval(`document.querySelectorAll("#view-lint .finding").length`)
+			b.screenshot(b.eval(`editor("CustomResourceDefinitions").kind`) + "-lint-fix")
 			b.do(`document.querySelector("#view-lint .fix").click()`)
 			b.wait(`editor("CustomResourceDefinitions").value() !== ` + quoted(t, before))
 			b.wait(`document.querySelectorAll("#view-lint .finding").length < ` + findings)
+		})
+		t.Run("API conventions", func(t *testing.T) {
+			b.visit(link(t, map[string]any{"view": "lint", "crds": richCRD}))
+			b.wait(`editor("CustomResourceDefinitions").value().includes("enum: [red, green]")`)
+			b.text("pruned-empty")
+			if got := b.eval(`document.querySelector("#view-lint .result").innerText.includes("convention-")`); got != "false" {
+				t.Error("conventions are checked by default")
+			}
+			b.click("API conventions")
+			b.text(`the value "red" is not in camel case`)
+			kind := b.eval(`editor("CustomResourceDefinitions").kind`)
+			b.screenshot(kind + "-conventions")
+			b.click("convention-enum")
+			b.wait(`document.querySelector("#view-lint .page h3")?.textContent.startsWith("convention-enum: ")`)
+			b.screenshot(kind + "-convention-page")
+			b.accessible("a convention")
+			b.do(`[...document.querySelectorAll("#view-lint .finding")].find(e => e.innerText.includes('value "red"')).querySelector(".path").click()`)
+			b.wait(`editor("CustomResourceDefinitions").selected() === "red"`)
+			b.click("API conventions")
+			b.wait(`!document.querySelector("#view-lint .result").innerText.includes("convention-")`)
 		})
 	})
 }

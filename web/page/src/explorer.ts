@@ -220,7 +220,7 @@ export class Explorer implements View {
   }
 
   private file(name: string, text: string, ...more: Child[]): HTMLElement {
-    return h("div", { class: "file" }, h("header", {}, h("h3", {}, name), ...more, copyButton(() => text)), h("pre", { tabindex: 0, "aria-label": name || "Text" }, text));
+    return h("div", { class: "file" }, h("header", {}, name === "" ? h("span", { class: "fill" }) : h("h3", {}, name), ...more, copyButton(() => text)), h("pre", { tabindex: 0, "aria-label": name || "Text" }, text));
   }
 
   private async search(signal: AbortSignal): Promise<void> {
@@ -377,7 +377,7 @@ function facts(f: Field, costs: RuleCost[]): HTMLElement | undefined {
   const rows: [string, Child][] = [];
   for (let at: Field | undefined = f, prefix = ""; at; at = at.items ?? at.values, prefix = "items ") {
     if (at.enum) rows.push([prefix + "enum", at.enum.map((v) => JSON.stringify(v)).join(", ")]);
-    for (const [k, v] of Object.entries(at.constraints ?? {})) rows.push([prefix + k, JSON.stringify(v)]);
+    for (const [k, v] of Object.entries(at.constraints ?? {})) rows.push([prefix + k, typeof v === "string" ? v : JSON.stringify(v)]);
     if (at.default !== undefined) rows.push([prefix + "default", JSON.stringify(at.default)]);
     if (at.nullable) rows.push([prefix + "nullable", "true"]);
     if (at.listType) rows.push(["list type", at.listType + (at.listMapKeys ? " by " + at.listMapKeys.join(", ") : "")]);

@@ -2308,7 +2308,7 @@ spec:
       return [findingList(a.findings ?? [], {}), this.file("", a.text, isSample && use2)];
     }
     file(name, text, ...more) {
-      return h("div", { class: "file" }, h("header", {}, h("h3", {}, name), ...more, copyButton(() => text)), h("pre", { tabindex: 0, "aria-label": name || "Text" }, text));
+      return h("div", { class: "file" }, h("header", {}, name === "" ? h("span", { class: "fill" }) : h("h3", {}, name), ...more, copyButton(() => text)), h("pre", { tabindex: 0, "aria-label": name || "Text" }, text));
     }
     async search(signal) {
       const a = await this.c.engine.ask("search", { ...this.request(), query: this.query.value }, signal);
@@ -2444,7 +2444,7 @@ spec:
     const rows = [];
     for (let at = f, prefix2 = ""; at; at = at.items ?? at.values, prefix2 = "items ") {
       if (at.enum) rows.push([prefix2 + "enum", at.enum.map((v) => JSON.stringify(v)).join(", ")]);
-      for (const [k, v] of Object.entries(at.constraints ?? {})) rows.push([prefix2 + k, JSON.stringify(v)]);
+      for (const [k, v] of Object.entries(at.constraints ?? {})) rows.push([prefix2 + k, typeof v === "string" ? v : JSON.stringify(v)]);
       if (at.default !== void 0) rows.push([prefix2 + "default", JSON.stringify(at.default)]);
       if (at.nullable) rows.push([prefix2 + "nullable", "true"]);
       if (at.listType) rows.push(["list type", at.listType + (at.listMapKeys ? " by " + at.listMapKeys.join(", ") : "")]);
