@@ -1,0 +1,119 @@
+package web
+
+import (
+	"testing"
+
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// copied clicks the button that copies what the explorer shows, and returns the text of the clipboard.
+func (b *tab) copied() string {
+	b.t.Helper()
+	b.do(`navigator.clipboard.writeText("nothing"); [...document.querySelectorAll("#explorer-panel button")].find(e => e.textContent === "Copy").click()`)
+	b.wait(`[...document.querySelectorAll("#explorer-panel button")].some(e => e.textContent === "Copied")`)
+	var text string
+	await := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
+	b.run(chromedp.Evaluate(`navigator.clipboard.readText()`, &text, await))
+	return text
+}
+
+// form opens a tab of the explorer, and waits for its text.
+func (b *tab) form(id, want string) {
+	b.t.Helper()
+	b.do(`for (const e of document.querySelectorAll("#explorer-panel pre")) e.dataset.old = "true"; document.getElementById("tab-` + id + `").click()`)
+	b.wait(`document.getElementById("tab-` + id + `").ariaSelected === "true" && [...document.querySelectorAll("#explorer-panel pre:not([data-old])")].some(e => e.textContent.includes(` + quoted(b.t, want) + `))`)
+}
+
+// TestForms uses the explorer: search, all forms of a schema, copies, samples, versions.
+func TestForms(t *testing.T) {
+	b := open(t, serve(t), 1440, 900, false)
+	b.run(browser.GrantPermissions([]browser.PermissionType{browser.PermissionTypeClipboardReadWrite, browser.PermissionTypeClipboardSanitizedWrite}))
+	b.text("Rejected")
+	b.visit(link(t, map[string]any{"view": "explorer", "crds": richCRD}))
+	b.text("Namespaced resource things of group example.com, short names th.")
+	search := func(query string) {
+		t.Helper()
+		b.do(`{ const q = document.querySelector("input[aria-label='Search fields']"); q.focus(); q.select(); }`)
+		b.run(chromedp.KeyEvent(query))
+	}
+	t.Run("search", func(t *testing.T) {
+		search("number")
+		b.wait(`document.querySelector(".matches .path")?.textContent === "spec.ports[].number"`)
+		b.screenshot("explorer-search")
+		b.accessible("search")
+		b.click("spec.ports[].number")
+		b.wait(`document.querySelector("#explorer-panel details[open] .name")?.textContent === "number"`)
+		b.click("← Back")
+		b.wait(`document.querySelector(".matches .path")?.textContent === "spec.ports[].number"`)
+		search("how large")
+		b.wait(`document.querySelector(".matches .path")?.textContent === "spec.size"`)
+		search("nonsense")
+		b.text("No field matches.")
+		b.do(`{ const q = document.querySelector("input[aria-label='Search fields']"); q.value = ""; q.dispatchEvent(new Event("input")); }`)
+		b.wait(`document.querySelector("#explorer-panel .tree summary")`)
+	})
+	for _, c := range []struct{ id, want string }{
+		{"skeleton", "number:"},
+		{"structural", "x-kubernetes-list-map-keys"},
+		{"openapi-v2", "number"},
+		{"openapi-v3", "x-kubernetes-list-map-keys"},
+		{"json-schema", "$schema"},
+		{"go", "type ThingSpec struct"},
+		{"proto", "message ThingSpec"},
+		{"typescript", "interface Thing"},
+	} {
+		t.Run(c.id, func(t *testing.T) {
+			b.form(c.id, c.want)
+			if got, shown := b.copied(), b.eval(`document.querySelector("#explorer-panel pre").textContent`); got != shown {
+				t.Errorf("copies %.200q instead of %.200q", got, shown)
+			}
+			b.screenshot("explorer-" + c.id)
+			b.accessible(c.id)
+		})
+	}
+	for _, c := range []struct{ id, want string }{{"sample", "kind: Thing"}, {"sample-full", "ports:"}} {
+		t.Run(c.id, func(t *testing.T) {
+			b.form(c.id, c.want)
+			sample := b.copied()
+			b.click("Open in playground")
+			b.wait(`editor("Object")?.value() === ` + quoted(t, sample))
+			b.text("Accepted: an API server would create this object")
+			b.click("Explorer")
+			b.wait(`document.querySelector("#explorer-panel pre")`)
+		})
+	}
+	t.Run("versions", func(t *testing.T) {
+		if got := b.eval(`[...document.querySelector("select[aria-label=Version]").options].map(o => o.textContent).join("; ")`); got != "v1, storage; v1alpha1, deprecated; v0, not served" {
+			t.Errorf("the versions are %s", got)
+		}
+		b.do(`{ const s = document.querySelector("select[aria-label=Version]"); s.value = "v1alpha1"; s.dispatchEvent(new Event("change")); }`)
+		b.wait(`document.querySelector("strong.deprecated")?.textContent.includes("v1alpha1 goes away")`)
+		b.screenshot("explorer-deprecated")
+		b.accessible("a deprecated version")
+	})
+}
+
+// TestFormsSizes shows the explorer in all sizes, light and dark.
+func TestFormsSizes(t *testing.T) {
+	chromium(t)
+	for _, s := range sizes {
+		t.Run(s.name, func(t *testing.T) {
+			b := open(t, serve(t), s.width, s.height, s.dark)
+			b.text("Rejected")
+			b.visit(link(t, map[string]any{"view": "explorer", "crds": richCRD}))
+			b.text("Namespaced resource things of group example.com")
+			b.field("ports", "CEL", "self.number > 0", "of the limit")
+			b.field("template", "embedded resource")
+			b.screenshot(s.name + "-schema")
+			for id, want := range map[string]string{"skeleton": "number:", "typescript": "interface Thing"} {
+				b.form(id, want)
+				b.screenshot(s.name + "-" + id)
+			}
+			if got := b.eval(`document.documentElement.scrollWidth > innerWidth`); got != "false" {
+				t.Error("the page is wider than the window")
+			}
+		})
+	}
+}
