@@ -140,12 +140,12 @@ releases: ## regenerate the tables of kinds/releases; downloads all releases of 
 	cd test/tools && go run ./releases ../..
 
 .PHONY: release
-release: ## build a release in dist/VERSION: make release VERSION=v1.0.0 KEY=FILE or UNSIGNED=1 [PLATFORMS=linux/amd64] [IMAGE=NAME]
+release: ## build a release in dist/VERSION: make release VERSION=v1.0.0 KEY=FILE or UNSIGNED=1 [PLATFORMS=linux/amd64] [IMAGE=NAME] [PLAIN=1]
 	@cd release && go run . build --source '$(CURDIR)' --version '$(VERSION)' --output '$(CURDIR)/dist/$(VERSION)' $(RELEASE_FLAGS)
 
 RELEASE_FLAGS = $(if $(KEY),--key '$(abspath $(KEY))') $(if $(UNSIGNED),--unsigned) $(if $(PLATFORMS),--platforms '$(PLATFORMS)') \
   $(if $(FLAVORS),--flavors '$(FLAVORS)') $(if $(BASE_URL),--base-url '$(BASE_URL)') \
-  $(if $(IMAGE),--image '$(IMAGE)') $(if $(BUILDER),--builder '$(BUILDER)')
+  $(if $(PLAIN),--plain) $(if $(IMAGE),--image '$(IMAGE)') $(if $(BUILDER),--builder '$(BUILDER)')
 
 .PHONY: release-check
 release-check: ## build a release twice, compare, install and run it: make release-check VERSION=v1.0.0 [PLATFORMS=linux/amd64] [COLD=1]

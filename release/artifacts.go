@@ -142,7 +142,7 @@ func (r *release) provenance(ctx context.Context) error {
 	}
 	p := provenance.Parameters{
 		Version: r.version, Source: provenance.Source{URI: repositoryURI, Revision: r.stamp.Revision},
-		BaseURL: r.baseURL, Image: r.imageName, Epoch: r.stamp.Time.Unix(),
+		BaseURL: r.baseURL, Image: r.imageName, Epoch: r.stamp.Time.Unix(), Plain: r.plain,
 	}
 	for _, platform := range r.platforms {
 		p.Platforms = append(p.Platforms, platform.String())

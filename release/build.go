@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -35,6 +37,9 @@ type release struct {
 	work     string // intermediate files
 	out      string // the files of the release
 	binaries []gobuild.Binary
+	// tags are the build tags of all binaries, and bundled has the licenses of what the web page contains.
+	tags    []string
+	bundled []byte
 	// common has the files of all archives and packages.
 	common []archive.File
 	// docs has the manual pages and completions of each flavor.
@@ -83,7 +88,7 @@ func (p program) build(ctx context.Context, o *buildOptions) (err error) {
 	if err := repository.Export(ctx, commit.Hash, r.source); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{r.compile, r.document, r.readLicenses, r.archive, r.sboms, r.packages,
+	for _, step := range []func(context.Context) error{r.editor, r.compile, r.document, r.readLicenses, r.archive, r.sboms, r.packages,
 		r.image, r.manifests, r.deploy, r.publicKey, r.provenance, r.checksums, r.sign} {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -141,9 +146,43 @@ func (r *release) logf(format string, args ...any) {
 	fmt.Fprintf(r.stderr, format+"\n", args...)
 }
 
+// editor bundles CodeMirror, the editor of the web page, which npm installs in the versions and with the
+// hashes of its lock file. None of their scripts is run.
+func (r *release) editor(ctx context.Context) error {
+	dir := filepath.Join(r.source, "web", "page", "codemirror")
+	if _, err := os.Stat(dir); r.plain || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if _, err := exec.LookPath("npm"); err != nil {
+		return usagef("npm not found: install Node.js, or use --plain, with which the web page has its plain editor")
+	}
+	r.logf("bundle CodeMirror")
+	for _, c := range []*exec.Cmd{
+		command(ctx, dir, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"),
+		command(ctx, filepath.Join(r.source, "test", "tools"), "go", "run", "./page", "-editor", "../.."),
+	} {
+		if out, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("bundle CodeMirror: %s: %w\n%s", strings.Join(c.Args, " "), err, bytes.TrimSpace(out))
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(r.source, "web", "page", "bundle", "codemirror-licenses.txt"))
+	if err != nil {
+		return err
+	}
+	r.bundled, r.tags = text, append(r.tags, "codemirror")
+	return nil
+}
+
+func command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir = dir
+	gobuild.Interruptible(c)
+	return c
+}
+
 func (r *release) compile(ctx context.Context) (err error) {
 	b := &gobuild.Builder{
-		Source: r.source, Dir: filepath.Join(r.work, "bin"), Stamp: r.stamp,
+		Source: r.source, Dir: filepath.Join(r.work, "bin"), Stamp: r.stamp, Tags: r.tags,
 		Log: func(f gobuild.Flavor, p gobuild.Platform) { r.logf("build %s for %s", f.Name, p) },
 	}
 	platforms := r.platforms
@@ -170,7 +209,7 @@ func (r *release) document(ctx context.Context) error {
 	return nil
 }
 
-// readLicenses reads the licenses of the modules in each binary.
+// readLicenses reads the licenses of the modules in each binary, and adds those of the web page.
 func (r *release) readLicenses(context.Context) (err error) {
 	if r.contents, err = sbom.New(); err != nil {
 		return err
@@ -178,6 +217,9 @@ func (r *release) readLicenses(context.Context) (err error) {
 	for _, b := range r.binaries {
 		if r.licenses[b], err = r.contents.Licenses(b.Path); err != nil {
 			return err
+		}
+		if r.bundled != nil {
+			r.licenses[b] = fmt.Appendf(r.licenses[b], "\n%s\nThe web page contains the following packages of npm.\n\n%s", strings.Repeat("=", 80), r.bundled)
 		}
 	}
 	return nil

@@ -7,12 +7,16 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -428,4 +432,83 @@ func (w *cancelWriter) Write(p []byte) (int, error) {
 		w.cancel()
 	}
 	return w.buffer.Write(p)
+}
+
+// The page of released programs has CodeMirror, and the archives have its licenses.
+func TestBuildEditor(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("npm"); err != nil {
+		t.Skip("npm is not installed")
+	}
+	dir := newRepository(t)
+	const licenses = "@codemirror/view 6.0.0 (MIT)"
+	for name, text := range map[string]string{
+		"web/page/codemirror/package.json":      `{"name": "editor", "private": true}`,
+		"web/page/codemirror/package-lock.json": `{"name": "editor", "lockfileVersion": 3, "packages": {"": {"name": "editor"}}}`,
+		"test/tools/go.mod":                     "module espalier.dev/test/tools\n\ngo 1.26.0\n",
+		"test/tools/page/main.go": "package main\n\nimport \"os\"\n\nfunc main() {\n\tdir := os.Args[2] + \"/web/page/bundle\"\n" +
+			"\tif os.Args[1] != \"-editor\" || os.MkdirAll(dir, 0o755) != nil || os.WriteFile(dir+\"/codemirror-licenses.txt\", []byte(\"" + licenses + "\\n\"), 0o644) != nil {\n" +
+			"\t\tpanic(\"not written\")\n\t}\n}\n",
+	} {
+		writeFile(t, filepath.Join(dir, name), text)
+	}
+	commit(t, dir, "editor")
+	host := runtime.GOOS + "/" + runtime.GOARCH
+	for _, plain := range []bool{false, true} {
+		out := filepath.Join(dir, "dist", fmt.Sprint(plain))
+		mustRun(t, nil, "build", "--version", "v1.2.3", "--source", dir, "--output", out, "--platforms", host, "--unsigned", fmt.Sprintf("--plain=%t", plain))
+		for _, flavor := range []string{"espalier", "espalier-cli"} {
+			archive := filepath.Join(out, flavor+"_1.2.3_"+runtime.GOOS+"_"+runtime.GOARCH+".tar.gz")
+			program := filepath.Join(t.TempDir(), "espalier")
+			for _, file := range []struct{ name, want string }{{"THIRD-PARTY-LICENSES", licenses}, {"espalier", ""}} {
+				text := archivedFile(t, archive, file.name)
+				if file.want != "" && bytes.Contains(text, []byte(file.want)) == plain {
+					t.Errorf("%s, plain %t: %s", archive, plain, text)
+				}
+				if file.name == "espalier" {
+					if err := os.WriteFile(program, text, 0o755); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			info, err := buildinfo.ReadFile(program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-tags" })
+			if has := i >= 0 && strings.Contains(info.Settings[i].Value, "codemirror"); has == plain {
+				t.Errorf("%s, plain %t: settings %v", archive, plain, info.Settings)
+			}
+		}
+		if text, err := os.ReadFile(filepath.Join(out, provenanceFile)); err != nil || bytes.Contains(text, []byte(`"plain": true`)) != plain {
+			t.Errorf("plain %t: provenance %s, %v", plain, text, err)
+		}
+	}
+}
+
+// archivedFile returns a file of a .tar.gz archive.
+func archivedFile(t *testing.T, archive, name string) []byte {
+	t.Helper()
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err != nil {
+			t.Fatalf("%s: %s: %v", archive, name, err)
+		}
+		if h.Name == name {
+			text, err := io.ReadAll(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text
+		}
+	}
 }

@@ -135,6 +135,8 @@ archive() {
   mkdir "$work/archive"
   tar -xzf "$here" -C "$work/archive"
   validate "$work/archive" /espalier /examples/crontab
+  grep -q '^@codemirror/view ' "$work/archive/THIRD-PARTY-LICENSES"
+  grep -qa cm-lineNumbers "$work/archive/espalier" # the editor of the web page
   serve "$work/archive" chroot "$work/archive" /espalier serve --data-dir /data --secure-port 0
 }
 

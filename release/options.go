@@ -34,6 +34,7 @@ type buildOptions struct {
 	baseURL   string // without a slash at the end
 	imageName string // without a tag
 	builder   string // URI
+	plain     bool
 	signing
 }
 
@@ -55,6 +56,7 @@ func (p program) parseBuild(args []string) (*buildOptions, error) {
 	fs.StringVar(&o.baseURL, "base-url", "https://espalier.dev/releases", "`URL` below which releases are published, as VERSION/FILE")
 	fs.StringVar(&o.imageName, "image", "espalier.dev/espalier", "`name` of the container image without a tag, in the chart and the manifests")
 	fs.StringVar(&o.builder, "builder", "", "`URI` of who builds, in the provenance; the default is the workflow in GitHub Actions, and "+localBuilder+" elsewhere")
+	fs.BoolVar(&o.plain, "plain", false, "leave out CodeMirror, which needs npm: the web page has its plain editor")
 	if err := parse(fs, args); err != nil {
 		return nil, err
 	}

@@ -106,6 +106,8 @@ type Builder struct {
 	// Dir receives the programs, in a directory for each.
 	Dir   string
 	Stamp Stamp
+	// Tags are build tags of all flavors.
+	Tags []string
 	// Log is called before each build.
 	Log func(Flavor, Platform)
 }
@@ -151,7 +153,7 @@ func (b *Builder) build(ctx context.Context, env []string, f Flavor, p Platform,
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return "", err
 	}
-	c := exec.CommandContext(ctx, "go", append(append([]string{"build"}, Flags(f, b.Stamp)...),
+	c := exec.CommandContext(ctx, "go", append(append([]string{"build"}, b.flags(f)...),
 		"-p", fmt.Sprint(jobs), "-o", out, "./cmd/espalier")...)
 	c.Dir = b.Source
 	c.Env = p.environ(env)
@@ -173,13 +175,17 @@ func (p Platform) environ(env []string) []string {
 	return slices.Concat(env, []string{"GOOS=" + p.OS, "GOARCH=" + p.Arch})
 }
 
-// Flags returns the flags of go build that decide what the program contains.
-func Flags(f Flavor, s Stamp) []string {
+// flags returns the flags of go build that decide what the program contains.
+func (b *Builder) flags(f Flavor) []string {
 	flags := []string{"-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=" +
-		" -X main.version=" + s.Version + " -X main.revision=" + s.Revision +
-		" -X main.date=" + s.Time.UTC().Format(time.RFC3339)}
+		" -X main.version=" + b.Stamp.Version + " -X main.revision=" + b.Stamp.Revision +
+		" -X main.date=" + b.Stamp.Time.UTC().Format(time.RFC3339)}
+	tags := b.Tags
 	if f.Tags != "" {
-		flags = append(flags, "-tags="+f.Tags)
+		tags = append([]string{f.Tags}, tags...)
+	}
+	if len(tags) > 0 {
+		flags = append(flags, "-tags="+strings.Join(tags, ","))
 	}
 	return flags
 }

@@ -56,6 +56,8 @@ type Parameters struct {
 	Image     string   `json:"image"`
 	// Epoch is the time of all files, in seconds since 1970.
 	Epoch int64 `json:"sourceDateEpoch"`
+	// Plain is set if the web page has its plain editor.
+	Plain bool `json:"plain,omitempty"`
 }
 
 // A Source is a commit.
