@@ -55,6 +55,10 @@ bench-server: ## benchmark the server against the reference; takes up to 20 minu
 bench-server-quick: ## the same with fewer and shorter turns, 100 CRDs, and no large rows; takes 3 minutes
 	cd test/bench && go run ./server -quick -rows '$(ROWS)' -json '$(abspath $(or $(BENCH_JSON),bench-server.json))'
 
+.PHONY: bench-fairness
+bench-fairness: ## measure what priority and fairness costs GET, CREATE and a start: for an administrator, who is exempt, and for another user
+	cd test/bench && for user in '' jane; do go run ./server -rows create,get,restart -with=--enable-priority-and-fairness -user "$$user" || exit 1; done
+
 .PHONY: bench-million
 bench-million: ## measure the server with OBJECTS objects of 1 KB, by default 1,000,000: heap, RSS, restart, LIST in pages; needs 8 GB of disk and 6 GB of memory
 	cd test/bench && go run ./server -alone -rows million-heap,million-rss,million-restart,million-pages -small-objects '$(or $(OBJECTS),1000000)'

@@ -20,6 +20,10 @@ type bench struct {
 	counts   []int
 	alone    bool
 	profiles string
+	// with are flags that the measured server has. If there are any, it is compared with a server without
+	// them, instead of the reference. user sends the requests; empty means an administrator.
+	with []string
+	user string
 
 	dir      string
 	programs programs
@@ -155,6 +159,9 @@ func (b *bench) record(name string, values figures, details map[string]float64) 
 	}
 	i := slices.IndexFunc(rows(), func(r row) bool { return r.name == name })
 	r := rows()[i]
+	if len(b.with) > 0 {
+		r.must = must{} // it is about the reference
+	}
 	res := result{Row: r.name, Title: r.title, Unit: r.unit, Details: details}
 	if v, ok := values[referenceName]; ok {
 		res.Reference = &v
@@ -164,7 +171,7 @@ func (b *bench) record(name string, values figures, details map[string]float64) 
 	}
 	res.finish(r.must)
 	b.results = append(b.results, res)
-	fmt.Fprintf(os.Stderr, "%-18s reference %-8s espalier %-8s %s\n", name, number(res.Reference), number(res.Espalier), r.unit)
+	fmt.Fprintf(os.Stderr, "%-18s %s %-8s espalier %-8s %s\n", name, b.base(), number(res.Reference), number(res.Espalier), r.unit)
 }
 
 // names returns the servers to measure. The reference comes first.
@@ -173,6 +180,14 @@ func (b *bench) names() []string {
 		return []string{espalierName}
 	}
 	return []string{referenceName, espalierName}
+}
+
+// base returns what the server is compared with, for people.
+func (b *bench) base() string {
+	if len(b.with) > 0 {
+		return "without"
+	}
+	return referenceName
 }
 
 // startServers starts the servers to measure. The function stops them.

@@ -19,15 +19,15 @@ import (
 // concurrency is the number of concurrent clients.
 const concurrency = 32
 
-// newClient returns a client with a connection of its own and the certificate of an
-// administrator. It does not ask for compressed responses.
-func newClient(certs *pki.Bundle) (*http.Client, error) {
-	pair, err := tls.X509KeyPair(certs.Admin.Cert, certs.Admin.Key)
+// newClient returns a client with a connection of its own and the certificate of a user. It does not
+// ask for compressed responses.
+func newClient(ca, user pki.Pair) (*http.Client, error) {
+	pair, err := tls.X509KeyPair(user.Cert, user.Key)
 	if err != nil {
 		return nil, err
 	}
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(certs.CA.Cert)
+	roots.AppendCertsFromPEM(ca.Cert)
 	return &http.Client{Transport: &http.Transport{
 		TLSClientConfig:    &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2:  true,

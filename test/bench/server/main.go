@@ -17,6 +17,7 @@
 //	go run ./server -rows get,list         # some rows
 //	go run ./server -rows groups-restart,groups-rss,groups-discovery
 //	go run ./server -scale 1,2,4           # several servers on one etcd with three members
+//	go run ./server -rows get -with=--enable-priority-and-fairness   # what a flag costs, instead of the reference
 //	go run ./server -list                  # the names of the rows
 //	go run ./server -rows create -alone -profile /tmp/profiles
 package main
@@ -86,6 +87,8 @@ func run(ctx context.Context) error {
 	manyObjects := flag.Int("many-objects", 0, "number of objects in the rows objects-*, instead of 100,000 (none with -quick)")
 	million := flag.Int("small-objects", 0, "number of objects in the rows million-*; default none: a million needs 8 GB of disk and 6 GB of memory")
 	scale := flag.String("scale", "", "comma-separated numbers of servers on one etcd with three members, such as 1,2,4, to measure instead of rows")
+	with := flag.String("with", "", "flags of espalier serve, separated by spaces: measure a server with them beside one without, instead of the reference")
+	user := flag.String("user", "", "user of the requests, who is not in system:masters and may do everything; only with -with; default: an administrator")
 	turns := flag.Int("turns", 0, "number of turns, instead of 5 (3 with -quick)")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "Benchmark Espalier's API server side by side with k8s.io/apiextensions-apiserver.")
@@ -127,19 +130,22 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if *user != "" && *with == "" {
+		return errors.New("-user needs -with: the reference knows only administrators")
+	}
 	if *profiles != "" {
 		if err := os.MkdirAll(*profiles, 0o755); err != nil {
 			return err
 		}
 	}
 	begin := time.Now()
-	b := &bench{settings: s, selected: selected, counts: counts, alone: *alone, profiles: *profiles}
+	b := &bench{settings: s, selected: selected, counts: counts, alone: *alone, profiles: *profiles, with: strings.Fields(*with), user: *user}
 	err = b.measure(ctx, *binary)
 	fmt.Println()
 	if len(counts) > 0 {
 		printScale(os.Stdout, b.scale)
 	} else {
-		printTable(os.Stdout, b.results)
+		printTable(os.Stdout, b.base(), b.results)
 	}
 	fmt.Printf("\n%d rows in %v\n", len(b.results)+len(b.scale), time.Since(begin).Round(time.Second))
 	if *file != "" {

@@ -81,13 +81,17 @@ func (r *result) finish(m must) {
 	r.Must, r.Met = m.text(r.Unit), m.met(*r)
 }
 
-func printTable(out io.Writer, results []result) {
+// printTable prints the results beside those of base.
+func printTable(out io.Writer, base string, results []result) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "row\twork\treference\tespalier\tunit\tratio\tmust\t")
+	fmt.Fprintln(w, "row\twork\t"+base+"\tespalier\tunit\tratio\tmust\t")
 	for _, r := range results {
 		ratio, verdict := "", ""
 		if r.Ratio != nil {
 			ratio = fmt.Sprintf("%.1fx", *r.Ratio)
+			if *r.Ratio < 2 {
+				ratio = fmt.Sprintf("%.2fx", *r.Ratio)
+			}
 		}
 		switch {
 		case r.Error != "":

@@ -124,11 +124,17 @@ func (b *bench) startOn(ctx context.Context, s *server, endpoints ...string) (er
 		"--tls-cert-file=" + b.certs.Serving.CertFile, "--tls-private-key-file=" + b.certs.Serving.KeyFile,
 		"--client-ca-file=" + b.certs.CA.CertFile,
 	}
-	switch s.name {
-	case espalierName:
+	switch {
+	case s.name == espalierName || len(b.with) > 0:
 		s.binary = b.programs.espalier
 		s.args = append([]string{"serve", "--semantics=kubernetes", "--data-dir=" + filepath.Join(s.dir, "data"), "--disable-admission-plugins=NamespaceLifecycle"}, common...)
-	case referenceName:
+		if b.user != "" {
+			s.args = append(s.args, "--authorization-mode=AlwaysAllow")
+		}
+		if s.name == espalierName {
+			s.args = append(s.args, b.with...)
+		}
+	default:
 		s.binary = b.programs.reference
 		config := filepath.Join(s.dir, "kubeconfig")
 		if err := os.WriteFile(config, []byte(noCluster), 0o600); err != nil {
@@ -142,11 +148,17 @@ func (b *bench) startOn(ctx context.Context, s *server, endpoints ...string) (er
 			"--disable-admission-plugins=NamespaceLifecycle,MutatingAdmissionWebhook,ValidatingAdmissionWebhook,ValidatingAdmissionPolicy,MutatingAdmissionPolicy",
 		}, common...)
 	}
-	if s.admin, err = newClient(b.certs); err != nil {
+	if s.admin, err = newClient(b.certs.CA, b.certs.Admin); err != nil {
 		return err
 	}
+	user := b.certs.Admin
+	if b.user != "" {
+		if user, err = pki.NewClient(pkiConfig(b.dir), b.user); err != nil {
+			return err
+		}
+	}
 	for range concurrency {
-		c, err := newClient(b.certs)
+		c, err := newClient(b.certs.CA, user)
 		if err != nil {
 			return err
 		}
@@ -321,5 +333,9 @@ func freePort() (int, error) {
 
 // newCertificates returns the certificates that both servers and all clients use.
 func newCertificates(dir string) (*pki.Bundle, error) {
-	return pki.Ensure(pki.Config{Dir: filepath.Join(dir, "pki"), Hosts: []string{"127.0.0.1"}})
+	return pki.Ensure(pkiConfig(dir))
+}
+
+func pkiConfig(dir string) pki.Config {
+	return pki.Config{Dir: filepath.Join(dir, "pki"), Hosts: []string{"127.0.0.1"}}
 }

@@ -242,7 +242,7 @@ func (b *bench) watch(ctx context.Context, s *server, event func(watcher int, li
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watching{failed: make(chan error, watchers), cancel: cancel}
 	for i := range watchers {
-		client, err := newClient(b.certs)
+		client, err := newClient(b.certs.CA, b.certs.Admin)
 		if err != nil {
 			w.stop()
 			return nil, err
