@@ -129,15 +129,15 @@ func (r *AddressRepair) lookAt(key string) {
 
 // look puts an IP into the queue if there is something to repair.
 func (r *AddressRepair) look(ip netip.Addr) {
-	if !r.isCorrect(ip) {
+	address, entry := r.addresses.get(ip)
+	if !r.isCorrect(ip, address, entry) {
 		r.follower.Add(ip.String())
 	}
 }
 
-// isCorrect reports whether the IPAddress of an IP is that of a service that has the IP, or whether
+// isCorrect reports whether address, the IPAddress of an IP, stored as entry, is that of a service that has the IP, or whether
 // neither exists. IPAddresses that the allocator has not created are correct if no service has the IP.
-func (r *AddressRepair) isCorrect(ip netip.Addr) bool {
-	address, entry := r.addresses.get(ip)
+func (r *AddressRepair) isCorrect(ip netip.Addr, address *networkingv1.IPAddress, entry *store.Entry) bool {
 	owners := r.owners[ip]
 	switch {
 	case entry == nil:
@@ -155,10 +155,14 @@ func (r *AddressRepair) isCorrect(ip netip.Addr) bool {
 // the deletion.
 func (r *AddressRepair) handle(ctx context.Context, item string) error {
 	ip, err := netip.ParseAddr(item)
-	if err != nil || r.isCorrect(ip) {
+	if err != nil {
 		return err
 	}
+	// It is read once: it may be deleted at any time.
 	address, entry := r.addresses.get(ip)
+	if r.isCorrect(ip, address, entry) {
+		return nil
+	}
 	owners := slices.Sorted(maps.Keys(r.owners[ip]))
 	switch {
 	case len(owners) == 0:

@@ -5,6 +5,8 @@ package follow
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -260,10 +262,14 @@ func (f *Follower) handle(ctx context.Context, item string) {
 	begin, cancel := context.WithTimeout(ctx, handleTime)
 	defer cancel()
 	if f.config.Begin == nil {
-		f.end(ctx, item, f.config.Handle(begin, item))
+		f.end(ctx, item, protect(func() error { return f.config.Handle(begin, item) }))
 		return
 	}
-	finish, err := f.config.Begin(begin, item)
+	var finish func(context.Context) error
+	err := protect(func() (err error) {
+		finish, err = f.config.Begin(begin, item)
+		return err
+	})
 	if err != nil || finish == nil {
 		f.end(ctx, item, err)
 		return
@@ -276,7 +282,7 @@ func (f *Follower) handle(ctx context.Context, item string) {
 	f.finishing.Go(func() {
 		defer close(done)
 		defer stop()
-		f.end(ctx, item, finish(rest))
+		f.end(ctx, item, protect(func() error { return finish(rest) }))
 	})
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -292,6 +298,17 @@ func (f *Follower) handle(ctx context.Context, item string) {
 		stop()
 		<-done
 	}
+}
+
+// protect returns a panic of f as an error, and logs it: one item must not end the process.
+func protect(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+			klog.ErrorS(err, "A controller failed to handle an object", "stack", string(debug.Stack()))
+		}
+	}()
+	return f()
 }
 
 // end records the result of an item.

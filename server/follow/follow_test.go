@@ -178,6 +178,35 @@ func TestRetry(t *testing.T) {
 	f.await("a=", "a=", "a=", "a=", "b=")
 }
 
+// TestPanic checks that an item whose handling panics is handled again, as one that fails, and that the
+// process does not end.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t, nil)
+	begun := 0
+	f.handle = func(item string) error {
+		if begun++; begun < 3 {
+			panic("at the begin of " + item)
+		}
+		return nil
+	}
+	finished := false
+	config := f.config
+	config.Begin = func(ctx context.Context, item string) (func(context.Context) error, error) {
+		return func(context.Context) error {
+			if !finished {
+				finished = true
+				panic("at the end of " + item)
+			}
+			return nil
+		}, config.Handle(ctx, item)
+	}
+	f.follower = follow.New(config)
+	f.follower.Add("a")
+	f.run()
+	f.await("a=", "a=", "a=", "a=")
+}
+
 // TestSlow checks that the follower goes on while an item takes long, and handles it again
 // afterwards, not meanwhile.
 func TestSlow(t *testing.T) {
