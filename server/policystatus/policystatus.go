@@ -162,8 +162,8 @@ func observed(p *v1.ValidatingAdmissionPolicy) bool {
 // again.
 var errCurrent = errors.New("the status is current")
 
-// begin returns what checks a policy, and writes its status. A check may take minutes: it depends on the number
-// of expressions, and of kinds.
+// begin returns what checks a policy, and writes its status. A check may take a while: it depends on the number
+// of expressions, of variables and of kinds.
 func (c *Controller) begin(_ context.Context, name string) (finish func(context.Context) error, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +177,10 @@ func (c *Controller) begin(_ context.Context, name string) (finish func(context.
 
 // finish checks a policy, and writes its status.
 func (c *Controller) finish(ctx context.Context, p *v1.ValidatingAdmissionPolicy, stale bool) error {
-	err := c.write(ctx, p, c.checker.check(p))
+	warnings, err := c.checker.check(ctx, p)
+	if err == nil {
+		err = c.write(ctx, p, warnings)
+	}
 	if err == nil || errors.Is(err, errCurrent) || apierrors.IsNotFound(err) {
 		return nil
 	}
