@@ -119,8 +119,12 @@ func (h *Handler) bindingPermission(ctx context.Context, status, old *resourcev1
 // driverPermissions checks that a user who changes the status of devices may do so for their drivers:
 // on all nodes, or on the node of the service account if the devices are there.
 func (h *Handler) driverPermissions(ctx context.Context, status, old *resourcev1.ResourceClaimStatus) (errs field.ErrorList) {
+	// Validation rejects the status of more devices than can be allocated. They are not worth as many decisions.
+	if status.Allocation == nil || len(status.Devices) > resourcev1.AllocationResultsMaxSize {
+		return nil
+	}
 	drivers := changedDrivers(status.Devices, old.Devices)
-	if status.Allocation == nil || len(drivers) == 0 {
+	if len(drivers) == 0 {
 		return nil
 	}
 	path := field.NewPath("status", "devices")
