@@ -6,7 +6,7 @@ import { yaml } from "@codemirror/lang-yaml";
 import { bracketMatching, codeFolding, foldGutter, foldKeymap, syntaxHighlighting } from "@codemirror/language";
 import { forEachDiagnostic, linter, setDiagnostics, type Diagnostic } from "@codemirror/lint";
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
-import { Annotation, Compartment, EditorSelection, EditorState, Prec, RangeSet, RangeSetBuilder, StateEffect, StateField, Transaction, type Extension } from "@codemirror/state";
+import { EditorSelection, EditorState, Prec, RangeSet, RangeSetBuilder, StateEffect, StateField, type Extension, type Transaction } from "@codemirror/state";
 import {
   closeHoverTooltips,
   Decoration,
@@ -34,9 +34,6 @@ import { markdown } from "../src/markdown";
 import type { Finding, Item, Range } from "../src/protocol";
 import { indentAfter, isTyping, maxText, notInserted, notShown, ranked } from "../src/text";
 import { colors, theme } from "./theme";
-
-// fromPage marks changes of the text that the page makes.
-const fromPage = Annotation.define<boolean>();
 
 const mark = StateEffect.define<Range | undefined>();
 const describe = StateEffect.define<Tooltip | null>();
@@ -97,7 +94,7 @@ class CodeMirror implements Editor {
   readonly element: HTMLElement;
   private readonly view: EditorView;
   private readonly limit = h("p", { class: "limit", role: "status" });
-  private readonly hints = new Compartment();
+  private shownHint = "";
   private findings: Finding[] = [];
   // asked is the last question about a place.
   private asked = new AbortController();
@@ -106,7 +103,7 @@ class CodeMirror implements Editor {
   private doc: unknown;
 
   constructor(
-    label: string,
+    private readonly label: string,
     private readonly changed: () => void,
     private readonly assistance?: Assistance,
   ) {
@@ -114,10 +111,10 @@ class CodeMirror implements Editor {
     this.element = h("div", { class: "editor" }, host, this.limit);
     // In a shadow root, CodeMirror adopts style sheets: the content security policy allows no style elements.
     const root = host.attachShadow({ mode: "open" });
-    this.view = new EditorView({ parent: root, root, state: this.state(label) });
+    this.view = new EditorView({ parent: root, root, state: this.state("", "") });
   }
 
-  private state(label: string): EditorState {
+  private state(doc: string, hint: string): EditorState {
     const extensions: Extension[] = [
       lineNumbers(),
       highlightActiveLineGutter(),
@@ -143,11 +140,11 @@ class CodeMirror implements Editor {
       hoverTooltip((_, pos) => this.about(pos), { hoverTime: 350 }),
       // CodeMirror shows what comes after the mouse has left.
       EditorView.domEventHandlers({ mouseleave: () => this.asked.abort() }),
-      this.hints.of([]),
-      EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0", spellcheck: "false", autocapitalize: "off" }),
+      placeholder(hint),
+      EditorView.contentAttributes.of({ "aria-label": this.label, tabindex: "0", spellcheck: "false", autocapitalize: "off" }),
       EditorState.transactionFilter.of((tr) => this.limited(tr)),
       EditorView.updateListener.of((u) => {
-        if (u.docChanged && !u.transactions.every((t) => t.annotation(fromPage))) this.changed();
+        if (u.docChanged) this.changed();
       }),
       autocompletion({ override: this.assistance ? [(c) => this.complete(c)] : [], icons: false, optionClass: (c) => (c.type === "deprecated" ? "cm-deprecated" : "") }),
       Prec.high(keymap.of([
@@ -160,11 +157,12 @@ class CodeMirror implements Editor {
       keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...foldKeymap, ...completionKeymap]),
       theme,
     ];
-    return EditorState.create({ extensions });
+    return EditorState.create({ doc, extensions });
   }
 
   set hint(text: string) {
-    this.view.dispatch({ effects: this.hints.reconfigure(placeholder(text)) });
+    this.shownHint = text;
+    this.view.setState(this.state(this.value, text));
   }
 
   get value(): string {
@@ -180,13 +178,9 @@ class CodeMirror implements Editor {
     if (text === this.value) return;
     this.findings = [];
     this.limit.textContent = text.length > maxText ? notShown : "";
-    this.view.dispatch({
-      changes: { from: 0, to: this.view.state.doc.length, insert: text.slice(0, maxText) },
-      selection: EditorSelection.cursor(0),
-      annotations: [fromPage.of(true), Transaction.addToHistory.of(false)],
-      scrollIntoView: true,
-    });
-    this.view.dispatch(setDiagnostics(this.view.state, []));
+    // The history of another text must not change this one.
+    this.view.setState(this.state(text.slice(0, maxText), this.shownHint));
+    this.view.scrollDOM.scrollTop = 0;
   }
 
   show(findings: Finding[]): void {
@@ -219,7 +213,7 @@ class CodeMirror implements Editor {
 
   // limited drops changes that make the text too large.
   private limited(tr: Transaction): Transaction | [] {
-    if (!tr.docChanged || tr.annotation(fromPage)) return tr;
+    if (!tr.docChanged) return tr;
     const isLarge = tr.newDoc.length > maxText;
     this.limit.textContent = isLarge ? notInserted : "";
     return isLarge ? [] : tr;

@@ -4,6 +4,7 @@ import type { Context } from "./context";
 import { copyButton, h, plural, replace, type Child } from "./dom";
 import { Latest } from "./engine";
 import { findingList } from "./findings";
+import { roving } from "./lines";
 import { ask, Live, liveness, type Change, type ObjectAnswer, type ObjectName, type ObjectVersion, type WhyAnswer } from "./live";
 
 // maxChanges is the number of changes that are kept.
@@ -120,7 +121,7 @@ export class ClusterObject {
       const code = l.text.trimStart();
       const pointer = l.pointer;
       const indent = h("span", { class: "indent" }, " ".repeat(l.text.length - code.length));
-      const inner = pointer ? h("button", { type: "button", class: "code field", title: "Why?", onclick: () => this.why(pointer) }, code) : h("span", { class: "code" }, code);
+      const inner = pointer ? h("button", { type: "button", class: "code field", title: "Why?", tabindex: -1, onclick: () => this.why(pointer) }, code) : h("span", { class: "code" }, code);
       const row = h("div", { class: "row" + (pointer !== undefined && pointer === this.pointer ? " chosen" : "") }, indent, inner);
       if (pointer) row.dataset["pointer"] = pointer;
       return row;
@@ -130,7 +131,7 @@ export class ClusterObject {
       { class: "stored" },
       h("header", {}, h("h3", {}, v.name), h("span", { class: "summary" }, v.storage ? "storage version" : ""), !!v.text && copyButton(() => v.text ?? "")),
       !!v.problem && h("p", { class: "banner rejected" }, v.problem),
-      h("div", { class: "lines", role: "region", "aria-label": "Version " + v.name, tabindex: 0 }, ...lines),
+      roving(h("div", { class: "lines", role: "region", "aria-label": "Version " + v.name }, ...lines)),
       v.more && h("p", { class: "note" }, "There are more lines: copy has all of them."),
     );
   }

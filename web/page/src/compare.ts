@@ -1,7 +1,7 @@
 // Compare: what a change of a CRD means for stored objects and clients.
 
 import { assistance, type Context, type View } from "./context";
-import { h, plural, replace } from "./dom";
+import { h, plural, replace, setText } from "./dom";
 import { newEditor, type Editor } from "./editor";
 import { Latest } from "./engine";
 import { findingItem, findingList } from "./findings";
@@ -12,7 +12,9 @@ export class Compare implements View {
   private readonly before: Editor;
   private readonly after: Editor;
   private readonly objects: Editor;
-  private readonly result = h("div", { class: "result", "aria-live": "polite" });
+  private readonly result = h("div", { class: "result" });
+  // spoken is what screen readers say about a new result.
+  private readonly spoken = h("p", { class: "spoken", role: "status" });
   private readonly latest = new Latest();
 
   constructor(private readonly c: Context) {
@@ -28,7 +30,7 @@ export class Compare implements View {
       h(
         "div",
         { class: "stack" },
-        h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Changes")), this.result),
+        h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Changes")), this.spoken, this.result),
         h("section", { class: "pane tried" }, h("header", {}, h("h2", {}, "Objects to try")), this.objects.element),
       ),
     );
@@ -70,6 +72,7 @@ export class Compare implements View {
     const worst = a.changes.some((c) => c.severity === "error") ? "rejected" : a.changes.some((c) => c.severity === "warning") ? "unknown" : "accepted";
     const text = a.changes.length === 0 ? "No changes" : plural(a.changes.length, "change");
     const tried = a.tried > 0 ? "tried with " + plural(a.tried, "object") : "";
+    setText(this.spoken, [text, tried].filter(Boolean).join(", "));
     replace(
       this.result,
       findingList(a.problems, {}),

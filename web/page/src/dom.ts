@@ -69,11 +69,35 @@ export function byId(id: string): HTMLElement {
   return element;
 }
 
+// copy copies a text.
+export async function copy(text: string): Promise<void> {
+  try {
+    return await navigator.clipboard.writeText(text);
+  } catch {
+    // Pages that come over plain http have no clipboard: it is undefined.
+  }
+  const focused = document.activeElement;
+  const area = h("textarea");
+  area.value = "copy"; // something must be selected
+  document.body.appendChild(area);
+  area.select();
+  const set = (e: ClipboardEvent) => {
+    e.preventDefault();
+    e.clipboardData?.setData("text/plain", text);
+  };
+  document.addEventListener("copy", set, { once: true });
+  const done = document.execCommand("copy");
+  document.removeEventListener("copy", set);
+  area.remove();
+  if (focused instanceof HTMLElement) focused.focus({ preventScroll: true });
+  if (!done) throw new Error("the text cannot be copied");
+}
+
 // copyButton returns a button that copies a text.
 export function copyButton(text: () => string): HTMLButtonElement {
   const button = h("button", { type: "button", class: "quiet" }, "Copy");
   button.addEventListener("click", () => {
-    navigator.clipboard.writeText(text()).then(
+    copy(text()).then(
       () => flash(button, "Copied"),
       () => flash(button, "Cannot copy"),
     );

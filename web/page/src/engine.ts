@@ -268,7 +268,7 @@ export class StagedEngine implements Engine {
   }
 }
 
-// Latest asks again and again, and cancels what it has asked before.
+// Latest asks again and again, and cancels at once what it has asked before: that is about another text.
 export class Latest {
   private controller: AbortController | undefined;
   private timer: number | undefined;
@@ -281,10 +281,9 @@ export class Latest {
 
   // run calls ask after a pause. Its errors are shown, except cancellations.
   run(pause: number, ask: (signal: AbortSignal) => Promise<void>, failed: (message: string) => void): void {
-    window.clearTimeout(this.timer);
+    this.cancel();
+    const controller = (this.controller = new AbortController());
     this.timer = window.setTimeout(() => {
-      this.controller?.abort();
-      const controller = (this.controller = new AbortController());
       ask(controller.signal).catch((e: unknown) => {
         if (controller.signal.aborted) return;
         failed(e instanceof Error ? e.message : String(e));

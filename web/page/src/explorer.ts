@@ -1,7 +1,7 @@
 // The explorer: the schema of a CRD as a tree, and its other forms.
 
 import type { Context, SchemaTarget, View } from "./context";
-import { copyButton, h, replace, type Child } from "./dom";
+import { copyButton, h, plural, replace, type Child } from "./dom";
 import { Latest } from "./engine";
 import { findingList } from "./findings";
 import type { Field, FieldsAnswer, Resource, RuleCost } from "./protocol";
@@ -21,6 +21,11 @@ const tabs: { id: string; label: string }[] = [
   { id: "typescript", label: "TypeScript" },
 ];
 
+// maxFields is the number of fields of a level that are shown at once, and maxText that of the characters of
+// a text.
+const maxFields = 300;
+const maxText = 512 << 10;
+
 export class Explorer implements View {
   readonly element: HTMLElement;
   private readonly crd = h("select", { "aria-label": "CRD" });
@@ -37,7 +42,6 @@ export class Explorer implements View {
   private resources: Resource[] = [];
   private custom = 0;
   private isCustom = true;
-  private tab = "tree";
   // loads loads the fields in a field of the tree, which is done when it is opened.
   private readonly loads = new WeakMap<HTMLElement, () => Promise<void>>();
   // target is the part of a schema that is shown when the CRDs are known.
@@ -45,16 +49,14 @@ export class Explorer implements View {
 
   constructor(private readonly c: Context) {
     this.query.placeholder = "Search fields";
-    this.crd.addEventListener("change", () => {
-      this.fillVersions();
-      this.load();
-    });
-    this.version.addEventListener("change", () => {
-      this.fillVersions();
-      this.load();
-    });
-    this.beside.addEventListener("change", () => this.load());
+    for (const select of [this.crd, this.version, this.beside]) {
+      select.addEventListener("change", () => {
+        this.fillVersions();
+        this.load();
+      });
+    }
     this.query.addEventListener("input", () => {
+      this.c.state.query = this.query.value;
       this.tab = "tree";
       this.drawTabs();
       this.load(150);
@@ -78,6 +80,14 @@ export class Explorer implements View {
       this.content,
     );
     this.drawTabs();
+  }
+
+  private get tab(): string {
+    return this.c.state.tab;
+  }
+
+  private set tab(id: string) {
+    this.c.state.tab = id;
   }
 
   private drawTabs(): void {
@@ -107,23 +117,28 @@ export class Explorer implements View {
   // show opens the tree at a part of a schema.
   show(target: SchemaTarget): void {
     this.target = target;
-    this.query.value = "";
+    this.c.state.query = "";
     this.tab = "tree";
-    this.drawTabs();
   }
 
   refresh(): void {
     const { crds, semantics } = this.c.state;
+    if (!tabs.some((t) => t.id === this.tab)) this.tab = "tree"; // a link may have anything
+    this.query.value = this.c.state.query;
+    this.drawTabs();
     this.latest.run(
       0,
       async (signal) => {
         const [a, own] = await Promise.all([this.c.engine.ask("resources", { crds, semantics }, signal), this.c.engine.ask("kinds", {}, signal)]);
-        const before = this.crd.value;
         this.custom = a.resources.length;
         this.resources = [...a.resources, ...own.kinds];
         const options = (all: Resource[]) => all.map((r) => h("option", { value: r.name }, `${r.kind} (${r.name})`));
         replace(this.crd, a.resources.length > 0 && h("optgroup", { label: "CRDs" }, ...options(a.resources)), h("optgroup", { label: "Kubernetes' own kinds" }, ...options(own.kinds)));
-        if (this.resources.some((r) => r.name === before)) this.crd.value = before;
+        const { crd, version, beside } = this.c.state;
+        if (this.resources.some((r) => r.name === crd)) this.crd.value = crd;
+        // They are all that can be chosen until the versions are known.
+        replace(this.version, h("option", { value: version }));
+        replace(this.beside, h("option", { value: beside }));
         this.choose();
         this.fillVersions();
         replace(this.problems, findingList(a.problems, {}));
@@ -165,6 +180,7 @@ export class Explorer implements View {
     replace(this.beside, h("option", { value: "" }, "no other version"), ...others.map((v) => h("option", { value: v.name }, "next to " + label(v))));
     this.beside.value = others.some((v) => v.name === beside) ? beside : "";
     this.beside.hidden = others.length === 0;
+    Object.assign(this.c.state, { crd: this.crd.value, version: this.version.value, beside: this.beside.value });
     const names = r?.shortNames?.length ? `, short names ${r.shortNames.join(", ")}` : "";
     const deprecated = chosen?.deprecated;
     const scope = r?.namespaced ? "Namespaced" : "Cluster-scoped";
@@ -201,7 +217,7 @@ export class Explorer implements View {
     }
     const target = this.target;
     this.target = undefined;
-    if (target) await this.reveal(target);
+    if (target) await this.reveal(target, signal);
   }
 
   // form returns a version in the form of the tab. other is the version next to it, or empty.
@@ -210,8 +226,8 @@ export class Explorer implements View {
     const request = this.request(version);
     if (this.tab === "tree") {
       const a = await e.ask("fields", request, signal);
-      const body = facts(a.field, (a.costs ?? []).filter((c) => c.path === ""));
-      return [a.noSchema && h("p", { class: "note" }, "This version has no schema."), body && h("div", { class: "body root" }, body), h("ul", { class: "tree" }, ...(await this.fields(a, version, other, "")))];
+      const body = facts(a.field, a.costs ?? []);
+      return [a.noSchema && h("p", { class: "note" }, "This version has no schema."), body && h("div", { class: "body root" }, body), h("ul", { class: "tree" }, ...(await this.fields(a, version, other, "", signal)))];
     }
     const a = await (this.tab.startsWith("sample") ? e.ask("sample", { ...request, full: this.tab === "sample-full" }, signal) : e.ask("form", { ...request, form: this.tab }, signal));
     const isSample = this.tab.startsWith("sample");
@@ -220,7 +236,14 @@ export class Explorer implements View {
   }
 
   private file(name: string, text: string, ...more: Child[]): HTMLElement {
-    return h("div", { class: "file" }, h("header", {}, name === "" ? h("span", { class: "fill" }) : h("h3", {}, name), ...more, copyButton(() => text)), h("pre", { tabindex: 0, "aria-label": name || "Text" }, text));
+    const rest = text.length - maxText;
+    return h(
+      "div",
+      { class: "file" },
+      h("header", {}, name === "" ? h("span", { class: "fill" }) : h("h3", {}, name), ...more, copyButton(() => text)),
+      h("pre", { tabindex: 0, "aria-label": name || "Text" }, text.slice(0, maxText)),
+      rest > 0 && h("p", { class: "note" }, plural(rest, "more character") + " not shown: copy has all of them."),
+    );
   }
 
   private async search(signal: AbortSignal): Promise<void> {
@@ -232,7 +255,7 @@ export class Explorer implements View {
         "ul",
         { class: "matches" },
         ...a.matches.map((m) =>
-          h("li", {}, h("button", { type: "button", class: "link path", onclick: () => void this.open(m.path) }, m.path), h("span", { class: "type" }, m.type), h("span", { class: "description" }, m.description ?? "")),
+          h("li", {}, h("button", { type: "button", class: "link path", onclick: () => this.open(m.path) }, m.path), h("span", { class: "type" }, m.type), h("span", { class: "description" }, m.description ?? "")),
         ),
       ),
       a.more && h("p", { class: "note" }, "There are more matches."),
@@ -240,32 +263,37 @@ export class Explorer implements View {
   }
 
   // open shows one field with what is in it.
-  private async open(path: string): Promise<void> {
-    try {
-      const a = await this.c.engine.ask("fields", { ...this.request(), path });
-      const tree = h("ul", { class: "tree" }, this.field(a.field, a.costs ?? [], this.version.value, "", ""));
-      const details = tree.querySelector("details");
-      if (details) details.open = true;
-      replace(this.content, h("button", { type: "button", class: "quiet", onclick: () => this.load() }, "← Back"), tree);
-    } catch (e) {
-      this.fail(e instanceof Error ? e.message : String(e));
-    }
+  private open(path: string): void {
+    this.latest.run(
+      0,
+      async (signal) => {
+        const a = await this.c.engine.ask("fields", { ...this.request(), path }, signal);
+        const tree = h("ul", { class: "tree" }, this.field(a.field, a.costs ?? [], this.version.value, "", "", signal));
+        const details = tree.querySelector("details");
+        if (details) details.open = true;
+        replace(this.content, h("button", { type: "button", class: "quiet", onclick: () => this.load() }, "← Back"), tree);
+      },
+      (m) => this.fail(m),
+    );
   }
 
-  // fields returns the fields in a field, with what differs in the other version, if there is one.
-  private async fields(a: FieldsAnswer, version: string, other: string, path: string): Promise<HTMLLIElement[]> {
-    let theirs: Field[] = [];
+  // fields returns the fields in a field, with what differs in the other version, if there is one. The signal
+  // is that of the tree: what is in its fields is loaded while it is shown.
+  private async fields(a: FieldsAnswer, version: string, other: string, path: string, signal: AbortSignal): Promise<HTMLLIElement[]> {
+    const theirs = new Map<string | undefined, Field>();
     if (other !== "") {
       try {
-        theirs = children((await this.c.engine.ask("fields", { ...this.request(other), path })).field);
-      } catch {
-        theirs = []; // the other version does not have the field
+        const b = await this.c.engine.ask("fields", { ...this.request(other), path }, signal);
+        for (const f of children(b.field)) theirs.set(f.name, f);
+      } catch (e) {
+        if (signal.aborted) throw e;
+        // the other version does not have the field
       }
     }
-    return children(a.field).map((f) => {
-      const peer = theirs.find((o) => o.name === f.name);
+    return inParts(children(a.field), (f) => {
+      const peer = theirs.get(f.name);
       const difference = other === "" ? "" : !peer ? "only in " + version : shape(peer) !== shape(f) ? "differs" : "";
-      const li = this.field(f, a.costs ?? [], version, other, difference);
+      const li = this.field(f, a.costs ?? [], version, other, difference, signal);
       const details = li.querySelector("details");
       if (details && path === "" && f.name === "spec") details.open = true;
       return li;
@@ -273,10 +301,10 @@ export class Explorer implements View {
   }
 
   // field shows a field, whose own fields are loaded when it is opened.
-  private field(f: Field, costs: RuleCost[], version: string, other: string, difference: string): HTMLLIElement {
+  private field(f: Field, costs: RuleCost[], version: string, other: string, difference: string, signal: AbortSignal): HTMLLIElement {
     const inner = h("ul", { class: "tree" });
     const deep = /Object|map\[|IntOrString\]|any/.test(f.type) && f.type !== "any" && f.type !== "map[string]string";
-    const body = h("div", { class: "body" }, !!f.description && h("p", { class: "description" }, f.description), facts(f, costs.filter((c) => c.path.replace(/(\[\]|\.\*)+$/, "") === f.path)));
+    const body = h("div", { class: "body" }, !!f.description && h("p", { class: "description" }, f.description), facts(f, costs));
     const title: Child[] = [
       h("span", { class: "name" }, f.name ?? "values"),
       h("span", { class: "type" }, f.type),
@@ -294,9 +322,10 @@ export class Explorer implements View {
     let loading: Promise<void> | undefined;
     const load = async () => {
       try {
-        const a = await this.c.engine.ask("fields", { ...this.request(version), path: f.path ?? "" });
-        replace(inner, ...(await this.fields(a, version, other, f.path ?? "")));
+        const a = await this.c.engine.ask("fields", { ...this.request(version), path: f.path ?? "" }, signal);
+        replace(inner, ...(await this.fields(a, version, other, f.path ?? "", signal)));
       } catch (e) {
+        if (signal.aborted) return;
         loading = undefined;
         replace(inner, h("li", { class: "note" }, e instanceof Error ? e.message : String(e)));
       }
@@ -311,14 +340,17 @@ export class Explorer implements View {
   }
 
   // reveal opens the tree at a part of the schema, and shows the rule that it is about.
-  private async reveal(target: SchemaTarget): Promise<void> {
+  private async reveal(target: SchemaTarget, signal: AbortSignal): Promise<void> {
     const { names, rule } = parsed(target.path);
     let at: Element = this.content;
     for (const name of names) {
-      const next = [...at.querySelectorAll<HTMLDetailsElement>("details")].find((d) => d.querySelector("summary > .name")?.textContent === name);
+      const find = () => [...at.querySelectorAll<HTMLDetailsElement>("details")].find((d) => d.querySelector("summary > .name")?.textContent === name);
+      let next = find();
+      for (let more; !next && (more = at.querySelector<HTMLElement>(".more")); next = find()) more.click();
       if (!next) break;
       next.open = true;
       await this.loads.get(next)?.();
+      if (signal.aborted) return;
       at = next;
     }
     const place = (rule !== undefined && at.querySelector<HTMLElement>(`[data-rule="${rule}"]`)) || at.querySelector<HTMLElement>(":scope > summary") || this.content;
@@ -328,13 +360,22 @@ export class Explorer implements View {
   }
 }
 
+// inParts makes the elements of fields: of the first ones at once, and of the others when they are asked for.
+function inParts(fields: Field[], make: (f: Field) => HTMLLIElement): HTMLLIElement[] {
+  const rest = fields.slice(maxFields);
+  const shown = fields.slice(0, maxFields).map(make);
+  if (rest.length === 0) return shown;
+  const more: HTMLLIElement = h("li", {}, h("button", { type: "button", class: "link more", onclick: () => more.replaceWith(...inParts(rest, make)) }, plural(rest.length, "more field")));
+  return [...shown, more];
+}
+
 // generated are the tabs with types of all CRDs.
 const generated = ["go", "proto", "typescript"];
 
-// parsed returns the names of the fields on the way to a schema, and the index of a rule of it.
-function parsed(path: string): { names: string[]; rule: number | undefined } {
-  const rule = /\.x-kubernetes-validations\[(\d+)\]$/.exec(path);
-  return { names: [...path.matchAll(/\.properties\[((?:[^\]]|\](?!\.|$))*)\]/g)].map((m) => m[1] ?? ""), rule: rule ? Number(rule[1]) : undefined };
+// parsed returns the names of the fields on the way to a schema, and a rule of it as in facts.
+function parsed(path: string): { names: string[]; rule: string | undefined } {
+  const rule = /((?:\.items|\.additionalProperties)*)\.x-kubernetes-validations\[(\d+)\]$/.exec(path);
+  return { names: [...path.matchAll(/\.properties\[((?:[^\]]|\](?!\.|$))*)\]/g)].map((m) => m[1] ?? ""), rule: rule ? `${rule[1]}[${rule[2]}]` : undefined };
 }
 
 // shape is what the schema of a field says, without the fields in it.
@@ -372,24 +413,26 @@ function short(v: unknown): string {
   return text.length > 40 ? text.slice(0, 40) + "…" : text;
 }
 
-// facts lists what the schema says besides type and description.
+// facts lists what the schema of a field, of its items and of its values says besides type and description.
 function facts(f: Field, costs: RuleCost[]): HTMLElement | undefined {
   const rows: [string, Child][] = [];
-  for (let at: Field | undefined = f, prefix = ""; at; at = at.items ?? at.values, prefix = "items ") {
+  for (let at: Field | undefined = f, prefix = "", steps = ""; at; [prefix, steps, at] = at.items ? ["items ", steps + ".items", at.items] : ["values ", steps + ".additionalProperties", at.values]) {
+    const path = at.path ?? "";
     if (at.enum) rows.push([prefix + "enum", at.enum.map((v) => JSON.stringify(v)).join(", ")]);
     for (const [k, v] of Object.entries(at.constraints ?? {})) rows.push([prefix + k, typeof v === "string" ? v : JSON.stringify(v)]);
     if (at.default !== undefined) rows.push([prefix + "default", JSON.stringify(at.default)]);
     if (at.nullable) rows.push([prefix + "nullable", "true"]);
-    if (at.listType) rows.push(["list type", at.listType + (at.listMapKeys ? " by " + at.listMapKeys.join(", ") : "")]);
-    if (at.mapType) rows.push(["map type", at.mapType]);
-    for (const c of at.conditions ?? []) rows.push(["condition", c]);
+    if (at.listType) rows.push([prefix + "list type", at.listType + (at.listMapKeys ? " by " + at.listMapKeys.join(", ") : "")]);
+    if (at.mapType) rows.push([prefix + "map type", at.mapType]);
+    for (const c of at.conditions ?? []) rows.push([prefix + "condition", c]);
     for (const [i, r] of (at.rules ?? []).entries()) {
-      const cost = costs.find((c) => c.rule === r.rule);
+      // An error of all rules of a schema is without a rule.
+      const cost = costs.find((c) => c.path === path && !c.keyword && (c.rule === "" || c.index === i));
       rows.push([
-        "rule",
+        prefix + "rule",
         h(
           "span",
-          { "data-rule": String(i) },
+          { "data-rule": `${steps}[${i}]` },
           h("code", {}, r.rule),
           !!r.message && h("span", {}, " " + r.message),
           r.transition && h("span", { class: "badge" }, "on update"),
@@ -398,7 +441,7 @@ function facts(f: Field, costs: RuleCost[]): HTMLElement | undefined {
         ),
       ]);
     }
-    if (at.unknownFields?.preserved || at.unknownFields?.other) rows.push(["unknown fields", (at.unknownFields.preserved ? "preserved: " : "pruned: ") + at.unknownFields.because]);
+    if (at.unknownFields?.preserved || at.unknownFields?.other) rows.push([prefix + "unknown fields", (at.unknownFields.preserved ? "preserved: " : "pruned: ") + at.unknownFields.because]);
   }
   if (rows.length === 0) return undefined;
   return h("dl", {}, ...rows.flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)]));

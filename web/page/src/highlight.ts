@@ -9,6 +9,15 @@ export interface Token {
 
 const value = /"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?|[&*!][^\s,\]}]+|[[\]{},]|[^\s,[\]{}#"'][^,[\]{}#]*|#/g;
 
+// keyOf returns the key at the start of a text, with what is between it and its colon, or nothing.
+function keyOf(text: string): string | undefined {
+  const quoted = /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')\s*(?=:(\s|$))/.exec(text);
+  if (quoted) return quoted[0];
+  // The colon is found first: a pattern for all of it would try each part of a long text without one.
+  const key = text.slice(0, Math.max(0, text.search(/:(\s|$)/)));
+  return /^[^\s#"'[\]{},&*!|>%@`][^#]*$/.test(key) ? key : undefined;
+}
+
 export function highlight(line: string): Token[] {
   const tokens: Token[] = [];
   const add = (start: number, end: number, name: string) => tokens.push({ start, end, class: "t-" + name });
@@ -22,10 +31,10 @@ export function highlight(line: string): Token[] {
     add(at, at + 1, "punctuation");
     at += dash[0].length;
   }
-  const key = /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s#:"'[\]{},&*!|>%@`-][^#:[\]{}]*?|[^\s#"'[\]{},&*!|>%@`][^#]*?)\s*:(?=\s|$)/.exec(line.slice(at));
+  const key = keyOf(line.slice(at));
   if (key) {
-    add(at, at + (key[1]?.length ?? 0), "key");
-    at += key[0].length;
+    add(at, at + key.trimEnd().length, "key");
+    at += key.length + 1;
   }
   value.lastIndex = at;
   for (let m = value.exec(line); m; m = value.exec(line)) {

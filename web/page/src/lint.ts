@@ -1,7 +1,7 @@
 // Lint: problems in CRDs, with pages that explain them and fixes.
 
 import { applyFix, assistance, type Context, type View } from "./context";
-import { h, plural, replace } from "./dom";
+import { h, plural, replace, setText } from "./dom";
 import { newEditor, type Editor } from "./editor";
 import { Latest } from "./engine";
 import { counts, findingList } from "./findings";
@@ -12,24 +12,30 @@ export class Lint implements View {
   readonly element: HTMLElement;
   private readonly crds: Editor;
   private readonly conventions: HTMLInputElement;
-  private readonly result = h("div", { class: "result", "aria-live": "polite" });
+  private readonly result = h("div", { class: "result" });
+  // spoken is what screen readers say about a new result.
+  private readonly spoken = h("p", { class: "spoken", role: "status" });
   private readonly page = h("div", { class: "page", hidden: true });
   private readonly latest = new Latest();
 
   constructor(private readonly c: Context) {
     this.crds = newEditor("CustomResourceDefinitions", () => this.edited(), assistance(c));
     this.conventions = h("input", { type: "checkbox", id: "conventions" });
-    this.conventions.addEventListener("change", () => this.ask(0));
+    this.conventions.addEventListener("change", () => {
+      this.c.state.conventions = this.conventions.checked;
+      this.ask(0);
+    });
     this.element = h(
       "div",
       { class: "playground two" },
       h("section", { class: "pane" }, h("header", {}, h("h2", {}, "CRD")), this.crds.element),
-      h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Findings"), h("label", { class: "check", for: "conventions" }, this.conventions, "API conventions")), this.page, this.result),
+      h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Findings"), h("label", { class: "check", for: "conventions" }, this.conventions, "API conventions")), this.page, this.spoken, this.result),
     );
   }
 
   refresh(): void {
     this.crds.set(this.c.state.crds);
+    this.conventions.checked = this.c.state.conventions;
     this.ask(0);
   }
 
@@ -46,7 +52,7 @@ export class Lint implements View {
       async (signal) => {
         this.result.classList.add("stale");
         const crds = s.crds;
-        this.show(await this.c.engine.ask("lint", { crds, semantics: s.semantics, conventions: this.conventions.checked }, signal), crds);
+        this.show(await this.c.engine.ask("lint", { crds, semantics: s.semantics, conventions: s.conventions }, signal), crds);
       },
       (m) => {
         this.result.classList.remove("stale");
@@ -61,6 +67,7 @@ export class Lint implements View {
     this.crds.show(all);
     const verdict = all.some((f) => f.severity === "error") ? "rejected" : all.length > 0 ? "unknown" : "accepted";
     const text = a.checked === 0 ? "There is no CRD" : all.length === 0 ? "No findings" : counts(all);
+    setText(this.spoken, text);
     replace(
       this.result,
       h("p", { class: "banner " + verdict }, h("strong", {}, text), a.checked > 0 && h("span", {}, plural(a.checked, "CRD"))),

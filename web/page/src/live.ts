@@ -139,18 +139,23 @@ export async function watch(request: object, changed: (c: Change) => void, signa
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   if (!reader) return;
   let rest = "";
-  for (;;) {
-    let next: ReadableStreamReadResult<string>;
-    try {
-      next = await reader.read();
-    } catch {
-      if (signal.aborted) return;
-      throw new EngineError("unreachable", "espalier ui does not answer: is it still running?");
+  try {
+    for (;;) {
+      let next: ReadableStreamReadResult<string>;
+      try {
+        next = await reader.read();
+      } catch {
+        if (signal.aborted) return;
+        throw new EngineError("unreachable", "espalier ui does not answer: is it still running?");
+      }
+      if (next.done) return;
+      const lines = (rest + next.value).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) changed(JSON.parse(line) as Change);
     }
-    if (next.done) return;
-    const lines = (rest + next.value).split("\n");
-    rest = lines.pop() ?? "";
-    for (const line of lines) changed(JSON.parse(line) as Change);
+  } finally {
+    // A change that cannot be shown ends the watch, which would take a connection otherwise.
+    reader.cancel().catch(() => undefined);
   }
 }
 

@@ -3,7 +3,7 @@
 import { Cluster } from "./cluster";
 import { Compare } from "./compare";
 import type { Context, View } from "./context";
-import { byId, flash, h, replace } from "./dom";
+import { byId, copy, flash, h, replace } from "./dom";
 import { choose, read, type Dropped } from "./drop";
 import { NativeEngine, StagedEngine, type Engine } from "./engine";
 import { examples } from "./examples";
@@ -11,7 +11,7 @@ import { Explorer } from "./explorer";
 import { Lint } from "./lint";
 import { Playground } from "./playground";
 import type { Semantics } from "./protocol";
-import { decode, encode, type State } from "./state";
+import { decode, encode, initial, type State } from "./state";
 import { readToken } from "./token";
 import { watch, type Files } from "./workspace";
 
@@ -21,13 +21,17 @@ function meta(name: string): string | undefined {
 
 const native = meta("engine") === "native";
 const hasCluster = meta("cluster") === "yes";
-const state: State = { view: "playground", semantics: meta("semantics") === "kubernetes" ? "kubernetes" : "kep", update: false, crds: "", object: "", old: "", before: "" };
+const state: State = { ...initial, semantics: meta("semantics") === "kubernetes" ? "kubernetes" : "kep" };
 
+// edited is set if the state is not that of the option that is chosen. unsaved is set if neither an option
+// nor a link has it.
 let edited = false;
+let unsaved = false;
 // current is the view that is shown. It is empty before the first one.
 let current = "";
 let timer: number | undefined;
 const message = byId("message");
+const picker = byId("picker") as HTMLSelectElement;
 
 function say(text: string): void {
   message.textContent = text;
@@ -52,13 +56,19 @@ if (native) {
   });
 }
 
+// changed tells that the user has changed the state. No option is chosen then, so that each can be.
+function changed(): void {
+  edited = unsaved = true;
+  picker.value = "";
+}
+
 const context: Context = {
   engine,
   state,
-  changed: () => (edited = true),
+  changed,
   open: (next) => {
     Object.assign(state, next);
-    edited = true;
+    changed();
     show(state.view);
   },
   explore: (target) => {
@@ -112,10 +122,10 @@ semantics.addEventListener("change", () => {
 });
 
 // Examples, or the files of a directory.
-const picker = byId("picker") as HTMLSelectElement;
 let files: Files | undefined;
 
 function pick(index: number): void {
+  picker.selectedIndex = index + 1;
   if (files) {
     const file = files.files.filter((f) => f.objects !== "")[index];
     state.object = file?.objects ?? "";
@@ -132,7 +142,7 @@ function pick(index: number): void {
     state.update = e.old !== undefined;
     state.before = e.before ?? "";
   }
-  edited = false;
+  edited = unsaved = false;
   show(state.view);
 }
 
@@ -140,10 +150,11 @@ function joined(texts: string[]): string {
   return texts.filter((t) => t !== "").join("---\n");
 }
 
-picker.addEventListener("change", () => pick(picker.selectedIndex));
+picker.addEventListener("change", () => pick(picker.selectedIndex - 1));
 
+// fill fills the picker. Its first option is that nothing is chosen.
 function fill(options: string[], label: string): void {
-  replace(picker, ...options.map((o) => h("option", {}, o)));
+  replace(picker, h("option", { value: "", hidden: true }, `Choose an ${label.toLowerCase()}…`), ...options.map((o) => h("option", {}, o)));
   picker.setAttribute("aria-label", label);
 }
 
@@ -154,25 +165,27 @@ function take(found: Files): void {
   const names = found.files.filter((f) => f.objects !== "").map((f) => f.name);
   fill(names.length > 0 ? names : ["no objects in " + found.root], "Object of the directory");
   if (found.problem !== "") say(found.problem);
-  if (names.includes(before)) picker.value = before;
-  if (!edited) pick(Math.max(0, picker.selectedIndex));
+  if (!edited) pick(Math.max(0, names.indexOf(before)));
   else if (!first) say("The files have changed: choose one to load it again.");
 }
 
-// Links.
+// Links. opened marks the entries of the history whose links were opened or made in this tab.
+const opened = "opened";
 const share = byId("share");
 share.addEventListener("click", () => {
   encode(state).then(
     async (fragment) => {
-      history.replaceState(null, "", fragment);
+      history.replaceState(opened, "", fragment);
+      unsaved = false;
+      if (native) say("This link works on this machine only, in a tab with the link that espalier ui has printed.");
       try {
-        await navigator.clipboard.writeText(location.href);
+        await copy(location.href);
         flash(share, "Link copied");
       } catch {
         flash(share, "Link in address bar");
       }
     },
-    () => flash(share, "Cannot share"),
+    (e: unknown) => say(e instanceof Error ? e.message : String(e)),
   );
 });
 
@@ -203,8 +216,10 @@ theme.addEventListener("click", () => {
   }
 });
 
-// Files that are dropped anywhere.
+// Files that are dropped anywhere. Text can be dragged to an editor, or within it.
+const hasFiles = (e: DragEvent) => e.dataTransfer?.types.includes("Files") ?? false;
 document.addEventListener("dragover", (e) => {
+  if (!hasFiles(e)) return;
   e.preventDefault();
   document.body.classList.add("dropping");
 });
@@ -212,9 +227,9 @@ document.addEventListener("dragleave", (e) => {
   if (!e.relatedTarget) document.body.classList.remove("dropping");
 });
 document.addEventListener("drop", (e) => {
+  if (!e.dataTransfer || !hasFiles(e)) return;
   e.preventDefault();
   document.body.classList.remove("dropping");
-  if (!e.dataTransfer || e.dataTransfer.items.length === 0) return;
   use(read(e.dataTransfer.items));
 });
 
@@ -225,7 +240,7 @@ function use(reading: Promise<Dropped>): void {
       if (d.problem !== "") say(d.problem);
       if (d.crds !== "") state.crds = d.crds;
       if (d.objects !== "") state.object = d.objects;
-      edited = true;
+      changed();
       show(state.view);
     },
     () => say("The files cannot be read."),
@@ -239,33 +254,42 @@ chooser.addEventListener("change", () => {
   chooser.value = ""; // the same files can be chosen again
 });
 
-async function open(): Promise<void> {
-  let linked: Partial<State> | undefined;
+// follow shows what the link in the address bar has. It reports whether there is one.
+async function follow(): Promise<boolean> {
   try {
-    linked = await decode(location.hash);
-  } catch (e) {
-    say(e instanceof Error ? e.message : String(e));
-  }
-  fill(
-    examples.map((e) => e.name),
-    "Example",
-  );
-  if (linked) {
+    const linked = await decode(location.hash);
+    if (!linked) return false;
+    history.replaceState(opened, "");
     Object.assign(state, linked);
     edited = true;
+    unsaved = false;
+    picker.value = "";
     semantics.value = state.semantics;
     show(state.view);
-  } else pick(0);
+    return true;
+  } catch (e) {
+    say(e instanceof Error ? e.message : String(e));
+    return false;
+  }
 }
 
 semantics.value = state.semantics;
 // Other fragments, such as that of the link to the content, change nothing: the user may have typed.
 window.addEventListener("hashchange", () => {
   if (readToken()) show(state.view);
-  else if (location.hash.startsWith("#s=")) void open();
+  else if (location.hash.startsWith("#s=")) {
+    // The way back to a link must not discard what was typed since. A link that was pasted is meant.
+    if (unsaved && history.state === opened) say("Your changes are kept: reload the page to open the link again.");
+    else void follow();
+  }
 });
 readToken();
-void open().then(() => {
+fill(
+  examples.map((e) => e.name),
+  "Example",
+);
+void follow().then((linked) => {
+  if (!linked) pick(0);
   if (hasCluster && !edited) show("cluster");
   if (native) watch(take, say);
 });

@@ -55,9 +55,10 @@ export function markdown(text: string): HTMLElement {
 // entities are what Markdown has for characters with a meaning in HTML.
 const entities: Record<string, string> = { "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&#39;": "'" };
 
-// inline shows code, bold, emphasis and the texts of links.
+// inline shows code, bold, emphasis and the texts of links. A pattern for a link ends at the start of the
+// next one: otherwise a text of many brackets would take a time that grows with the square of its length.
 function inline(parent: Node, text: string): void {
-  const pattern = /(`+)(.+?)\1|\*\*((?:\\.|[^\\])+?)\*\*|(?<!\w)\*(?! )((?:\\.|[^\\*])+)(?<! )\*(?!\w)|\[([^\]]+)\]\([^)]*\)|\\([\\`*_{}[\]()#+.!<>|-])|(&(?:lt|gt|amp|quot|#39);)/g;
+  const pattern = /(`+)(.+?)\1|\*\*((?:\\.|[^\\])+?)\*\*|(?<!\w)\*(?! )((?:\\.|[^\\*])+)(?<! )\*(?!\w)|\[([^[\]]+)\]\([^()]*\)|\\([\\`*_{}[\]()#+.!<>|-])|(&(?:lt|gt|amp|quot|#39);)/g;
   let last = 0;
   for (let m = pattern.exec(text); m; m = pattern.exec(text)) {
     append(parent, text.slice(last, m.index));

@@ -69,7 +69,9 @@ export class PlainEditor implements Editor {
         this.limit.textContent = notInserted;
         return;
       }
+      const before = this.text;
       this.index();
+      this.moveItems(this.text.length - before.length);
       this.marked = undefined;
       this.draw();
       this.changed();
@@ -246,6 +248,13 @@ export class PlainEditor implements Editor {
           e.preventDefault();
           this.closePopup();
           return;
+        case "ArrowLeft":
+        case "ArrowRight":
+        case "Home":
+        case "End":
+        case "PageUp":
+        case "PageDown":
+          this.closePopup(); // the completions are for another place
       }
     }
     if (e.key === "Escape") this.hideTip();
@@ -260,6 +269,16 @@ export class PlainEditor implements Editor {
       e.preventDefault();
       this.edit(at, this.area.selectionEnd, "\n" + indent);
     }
+  }
+
+  // moveItems fits the completions that are shown to what was typed: the next ones may take a while.
+  private moveItems(by: number): void {
+    if (this.popup.hidden) return;
+    const label = this.items[this.selected]?.label;
+    const moved = this.items.map((i) => ({ ...i, end: i.end + by }));
+    this.items = ranked(moved.filter((i) => i.end >= i.start), this.text, this.area.selectionStart);
+    this.selected = Math.max(0, this.items.findIndex((i) => i.label === label));
+    this.drawPopup();
   }
 
   private complete(always: boolean): void {

@@ -2,12 +2,16 @@
 
 import { applyFix, assistance, type Context, type View } from "./context";
 import { Definitions } from "./definitions";
-import { copyButton, h, plural, replace, type Child } from "./dom";
+import { copyButton, h, plural, replace, setText, type Child } from "./dom";
 import { newEditor, type Editor } from "./editor";
 import { Latest } from "./engine";
 import { counts, findingList, type Actions } from "./findings";
 import type { CheckAnswer, CheckedObject, Finding, Fix, Line, Outcome, Range, Resource } from "./protocol";
+import { roving } from "./lines";
 import { Rules } from "./rules";
+
+// maxRows is the number of lines of stored objects that are shown, of all objects together.
+const maxRows = 4000;
 
 export class Playground implements View {
   readonly element: HTMLElement;
@@ -18,7 +22,9 @@ export class Playground implements View {
   private readonly update: HTMLInputElement;
   // kinds replaces the object by a sample of a kind.
   private readonly kinds = h("select", { class: "kinds", "aria-label": "New object of a kind" }, h("option", { value: "" }, "New object…"));
-  private readonly result = h("div", { class: "result", "aria-live": "polite" });
+  private readonly result = h("div", { class: "result" });
+  // spoken is what screen readers say about a new result.
+  private readonly spoken = h("p", { class: "spoken", role: "status" });
   private readonly latest = new Latest();
   private readonly rules: Rules;
   private readonly definitions: Definitions;
@@ -27,6 +33,8 @@ export class Playground implements View {
   private problems: Finding[] = [];
   // kept is the last result of a text that can be read.
   private kept: HTMLElement[] = [];
+  // rows is the number of lines that may still be shown.
+  private rows = 0;
 
   constructor(private readonly c: Context) {
     const help = assistance(c);
@@ -57,7 +65,7 @@ export class Playground implements View {
         this.oldPane,
         h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Object"), this.kinds, h("label", { class: "check", for: "update" }, this.update, "Update")), this.object.element),
       ),
-      h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Result")), this.result),
+      h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Result")), this.spoken, this.result),
     );
   }
 
@@ -152,6 +160,7 @@ export class Playground implements View {
     parts.push(this.texts("The object before the update cannot be read", a.old, { object: (r) => this.old.reveal(r) }));
     parts.push(this.definitions.element);
     if (a.partial) parts.push(this.withoutRules(a.problem ?? ""));
+    this.rows = maxRows;
     const cards = broken ? [] : a.objects.map((o) => this.one(o, objects, a.objects.length > 1));
     parts.push(...cards);
     if (broken && this.kept.length > 0) parts.push(h("div", { class: "last" }, h("p", { class: "note" }, "The result before:"), ...this.kept));
@@ -160,6 +169,7 @@ export class Playground implements View {
     if (a.objects.length === 0 && a.text.length === 0) parts.push(h("p", { class: "note" }, "Enter an object to see what an API server would store."));
     parts.push(this.rules.element);
     replace(this.result, ...parts);
+    setText(this.spoken, broken ? "The text cannot be read" : spoken(a.objects));
     if (!a.partial && !broken) this.rules.show(a.objects);
     if (!a.partial) this.definitions.show();
   }
@@ -207,16 +217,9 @@ export class Playground implements View {
   }
 
   private banner(o: CheckedObject, outcome: Outcome): HTMLElement {
-    const what = o.update ? "update" : "create";
-    const text = {
-      accepted: `Accepted: an API server would ${what} this object`,
-      rejected: `Rejected: an API server would not ${what} this object`,
-      unknown: "No CRD for this object",
-    }[outcome.verdict];
     const found = counts(outcome.findings);
-    // A rule may reject what the schema accepts.
-    if (o.unevaluated && outcome.verdict === "accepted") return h("p", { class: "banner unknown" }, h("strong", {}, "The schema accepts this object, but CEL rules are not evaluated"), found !== "" && h("span", {}, found));
-    return h("p", { class: "banner " + outcome.verdict }, h("strong", {}, text), found !== "" && h("span", {}, found));
+    const kind = isUndecided(o, outcome) ? "unknown" : outcome.verdict;
+    return h("p", { class: "banner " + kind }, h("strong", {}, verdict(o, outcome)), found !== "" && h("span", {}, found));
   }
 
   private stored(o: Outcome, title?: string, banner?: HTMLElement): Child {
@@ -225,28 +228,70 @@ export class Playground implements View {
     const pruned = lines.filter((l) => l.mark === "pruned" && l.reason).length;
     const defaulted = lines.filter((l) => l.mark === "defaulted" && l.reason).length;
     const summary = [pruned > 0 && plural(pruned, "field") + " pruned", defaulted > 0 && plural(defaulted, "default") + " added"].filter(Boolean).join(", ");
-    const shown = lines.slice(0, 2000);
+    const shown = lines.slice(0, this.rows);
+    this.rows -= shown.length;
     return h(
       "div",
       { class: "stored" },
       h("header", {}, h("h3", {}, title ?? (o.verdict === "rejected" ? "Would be stored" : "Stored")), h("span", { class: "summary" }, summary), copyButton(() => o.stored ?? "")),
       banner,
-      h("div", { class: "lines", role: "region", "aria-label": "Stored object", tabindex: 0 }, ...shown.map((l) => this.line(l))),
+      shown.length > 0 && roving(h("div", { class: "lines", role: "region", "aria-label": "Stored object" }, ...shown.map((l) => this.line(l)))),
       lines.length > shown.length && h("p", { class: "note" }, plural(lines.length - shown.length, "more line") + " not shown: copy has all of them."),
     );
+  }
+
+  // to returns a part of a result that leads to the object, with a click or Enter. Its text can be selected.
+  private to(range: Range, text: string): HTMLElement {
+    const element = h("span", { role: "link", tabindex: -1, class: "to", title: "Show line " + range.line }, text);
+    element.addEventListener("click", () => {
+      if (getSelection()?.isCollapsed !== false) this.object.reveal(range);
+    });
+    element.addEventListener("keydown", (e) => {
+      if (e.key !== "Enter") return;
+      e.preventDefault();
+      this.object.reveal(range);
+    });
+    return element;
   }
 
   private line(l: Line): HTMLElement {
     const tag = l.mark === "pruned" ? "del" : l.mark ? "ins" : "span";
     const code = l.text.trimStart();
-    const text = h(tag, { class: "code" }, code);
     const range = l.range;
+    const text = h(tag, { class: "code" }, range ? this.to(range, code) : code);
     const schema = l.schema?.range;
     const row = h("div", { class: "row" + (l.mark ? " " + l.mark : "") }, h("span", { class: "indent" }, " ".repeat(l.text.length - code.length)), text);
-    if (range) row.addEventListener("dblclick", () => this.object.reveal(range));
     if (l.reason) {
       row.appendChild(schema ? h("button", { type: "button", class: "link reason", title: "Show the schema", onclick: () => this.crds.reveal(schema) }, l.reason) : h("span", { class: "reason" }, l.reason));
     }
     return row;
   }
+}
+
+// isUndecided reports whether a rule may reject what the schema accepts.
+function isUndecided(o: CheckedObject, outcome: Outcome): boolean {
+  return !!o.unevaluated && outcome.verdict === "accepted";
+}
+
+// verdict says what an API server would do with an object.
+function verdict(o: CheckedObject, outcome: Outcome): string {
+  const what = o.update ? "update" : "create";
+  if (isUndecided(o, outcome)) return "The schema accepts this object, but CEL rules are not evaluated";
+  return {
+    accepted: `Accepted: an API server would ${what} this object`,
+    rejected: `Rejected: an API server would not ${what} this object`,
+    unknown: "No CRD for this object",
+  }[outcome.verdict];
+}
+
+// spoken says what a screen reader says about objects: the verdict on one, or how many have each verdict.
+function spoken(objects: CheckedObject[]): string {
+  const [o, ...others] = objects;
+  if (!o) return "";
+  if (others.length === 0) return [verdict(o, o), counts(o.findings)].filter(Boolean).join(", ");
+  return (["accepted", "rejected", "unknown"] as const)
+    .map((v) => ({ v, n: objects.filter((o) => o.verdict === v).length }))
+    .filter(({ n }) => n > 0)
+    .map(({ v, n }) => `${plural(n, "object")} ${v}`)
+    .join(", ");
 }

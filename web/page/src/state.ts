@@ -11,17 +11,32 @@ export interface State {
   old: string;
   // before is the old CRD of a comparison.
   before: string;
+  // crd, version, beside, tab and query are what the explorer shows.
+  crd: string;
+  version: string;
+  beside: string;
+  tab: string;
+  query: string;
+  // conventions is set if lint checks API conventions.
+  conventions: boolean;
 }
+
+// initial is the state before anything is chosen.
+export const initial: State = { view: "playground", semantics: "kep", update: false, crds: "", object: "", old: "", before: "", crd: "", version: "", beside: "", tab: "tree", query: "", conventions: false };
 
 export const views = ["playground", "explorer", "compare", "lint"];
 
-// maxLink is the maximum size of what a link contains: a short link can unpack to gigabytes.
+// maxLink is the maximum size of what a link contains: a short link can unpack to gigabytes. maxPacked is
+// that of the link itself: browsers accept about a million characters.
 const maxLink = 8 << 20;
+const maxPacked = 700_000;
 
-// encode returns the fragment of a link.
+// encode returns the fragment of a link. A state that is too large is an error.
 export async function encode(state: State): Promise<string> {
-  const stream = new Blob([JSON.stringify(state)]).stream().pipeThrough(new CompressionStream("deflate-raw"));
+  const content = new Blob([JSON.stringify(state)]);
+  const stream = content.stream().pipeThrough(new CompressionStream("deflate-raw"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  if (content.size > maxLink || bytes.length > maxPacked) throw new Error("The texts are too large for a link: share them as files.");
   let binary = "";
   for (let i = 0; i < bytes.length; i += 0x8000) binary += String.fromCharCode(...bytes.subarray(i, i + 0x8000));
   return "#s=" + btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
@@ -59,12 +74,15 @@ function accept(value: unknown): Partial<State> {
   const out: Partial<State> = {};
   if (typeof value !== "object" || value === null) return out;
   const from = value as Record<string, unknown>;
-  for (const key of ["crds", "object", "old", "before"] as const) {
+  for (const key of ["crds", "object", "old", "before", "crd", "version", "beside", "tab", "query"] as const) {
     const text = from[key];
     if (typeof text === "string") out[key] = text;
   }
   if (typeof from["view"] === "string" && views.includes(from["view"])) out.view = from["view"];
   if (from["semantics"] === "kep" || from["semantics"] === "kubernetes") out.semantics = from["semantics"];
-  if (typeof from["update"] === "boolean") out.update = from["update"];
+  for (const key of ["update", "conventions"] as const) {
+    const value = from[key];
+    if (typeof value === "boolean") out[key] = value;
+  }
   return out;
 }

@@ -4,10 +4,18 @@ declare const Go: new () => { importObject: WebAssembly.Imports; run(instance: W
 declare function importScripts(...urls: string[]): void;
 declare function espalierAnswer(name: string, request: string): Promise<string>;
 
+// compile compiles an engine. Only a file that is sent as application/wasm can be compiled while it is loaded.
+async function compile(file: string): Promise<WebAssembly.Module> {
+  const response = await fetch(file);
+  if (!response.ok) throw new Error(`${file}: ${response.status} ${response.statusText}`);
+  if (response.headers.get("Content-Type") === "application/wasm") return WebAssembly.compileStreaming(response);
+  return WebAssembly.compile(await response.arrayBuffer());
+}
+
 async function start(given: WebAssembly.Module | undefined): Promise<void> {
   importScripts("wasm_exec.js");
   const go = new Go();
-  const module = given ?? (await WebAssembly.compileStreaming(fetch((self as unknown as { name: string }).name)));
+  const module = given ?? (await compile((self as unknown as { name: string }).name));
   // The next worker need not load and compile it again.
   if (!given) postMessage({ module });
   const instance = await WebAssembly.instantiate(module, go.importObject);

@@ -39,10 +39,31 @@
     if (!element) throw new Error("no element " + id);
     return element;
   }
+  async function copy(text) {
+    try {
+      return await navigator.clipboard.writeText(text);
+    } catch {
+    }
+    const focused = document.activeElement;
+    const area = h("textarea");
+    area.value = "copy";
+    document.body.appendChild(area);
+    area.select();
+    const set = (e) => {
+      e.preventDefault();
+      e.clipboardData?.setData("text/plain", text);
+    };
+    document.addEventListener("copy", set, { once: true });
+    const done = document.execCommand("copy");
+    document.removeEventListener("copy", set);
+    area.remove();
+    if (focused instanceof HTMLElement) focused.focus({ preventScroll: true });
+    if (!done) throw new Error("the text cannot be copied");
+  }
   function copyButton(text) {
     const button = h("button", { type: "button", class: "quiet" }, "Copy");
     button.addEventListener("click", () => {
-      navigator.clipboard.writeText(text()).then(
+      copy(text()).then(
         () => flash(button, "Copied"),
         () => flash(button, "Cannot copy")
       );
@@ -313,10 +334,9 @@
     }
     // run calls ask after a pause. Its errors are shown, except cancellations.
     run(pause2, ask2, failed) {
-      window.clearTimeout(this.timer);
+      this.cancel();
+      const controller = this.controller = new AbortController();
       this.timer = window.setTimeout(() => {
-        this.controller?.abort();
-        const controller = this.controller = new AbortController();
         ask2(controller.signal).catch((e) => {
           if (controller.signal.aborted) return;
           failed(e instanceof Error ? e.message : String(e));
@@ -376,12 +396,34 @@
     return s.charAt(0).toUpperCase() + s.slice(1);
   }
 
+  // lines.ts
+  function roving(list) {
+    const stops = () => [...list.querySelectorAll("[tabindex]")];
+    let current2 = stops()[0];
+    (current2 ?? list).tabIndex = 0;
+    list.addEventListener("focusin", (e) => {
+      if (!current2 || e.target === list) return;
+      current2.tabIndex = -1;
+      current2 = e.target;
+      current2.tabIndex = 0;
+    });
+    list.addEventListener("keydown", (e) => {
+      const all = stops();
+      const at = all.indexOf(e.target);
+      const next = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: all.length - 1 }[e.key];
+      if (at < 0 || next === void 0) return;
+      e.preventDefault();
+      all[next]?.focus();
+    });
+    return list;
+  }
+
   // live.ts
   async function ask(name, request, signal) {
     const response = await post("api/cluster/" + name, request, signal);
     return unwrap(await response.json());
   }
-  async function watch(request, changed, signal) {
+  async function watch(request, changed2, signal) {
     const response = await post("api/cluster/watch", request, signal);
     if (!response.headers.get("Content-Type")?.includes("ndjson")) {
       unwrap(await response.json());
@@ -390,18 +432,22 @@
     const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
     if (!reader) return;
     let rest = "";
-    for (; ; ) {
-      let next;
-      try {
-        next = await reader.read();
-      } catch {
-        if (signal.aborted) return;
-        throw new EngineError("unreachable", "espalier ui does not answer: is it still running?");
+    try {
+      for (; ; ) {
+        let next;
+        try {
+          next = await reader.read();
+        } catch {
+          if (signal.aborted) return;
+          throw new EngineError("unreachable", "espalier ui does not answer: is it still running?");
+        }
+        if (next.done) return;
+        const lines = (rest + next.value).split("\n");
+        rest = lines.pop() ?? "";
+        for (const line of lines) changed2(JSON.parse(line));
       }
-      if (next.done) return;
-      const lines = (rest + next.value).split("\n");
-      rest = lines.pop() ?? "";
-      for (const line of lines) changed(JSON.parse(line));
+    } finally {
+      reader.cancel().catch(() => void 0);
     }
   }
   var steady = 3e4;
@@ -413,7 +459,7 @@
     // run ends the watch before. start asks for what is watched from where; forgotten is set if the server
     // has forgotten the state that the last watch was to start from. told tells whether the watch runs, and
     // what is wrong if not.
-    run(start, changed, told) {
+    run(start, changed2, told) {
       this.stop();
       const controller = this.controller = new AbortController();
       let running;
@@ -441,7 +487,7 @@
                 since = Date.now();
                 told(true, "");
               } else if (c.type === "failed" || c.type === "rejected") problem = c.message || "the watch has failed";
-              else if (c.type !== "expired") changed(c);
+              else if (c.type !== "expired") changed2(c);
             },
             signal
           );
@@ -578,7 +624,7 @@
         const code = l.text.trimStart();
         const pointer = l.pointer;
         const indent = h("span", { class: "indent" }, " ".repeat(l.text.length - code.length));
-        const inner = pointer ? h("button", { type: "button", class: "code field", title: "Why?", onclick: () => this.why(pointer) }, code) : h("span", { class: "code" }, code);
+        const inner = pointer ? h("button", { type: "button", class: "code field", title: "Why?", tabindex: -1, onclick: () => this.why(pointer) }, code) : h("span", { class: "code" }, code);
         const row = h("div", { class: "row" + (pointer !== void 0 && pointer === this.pointer ? " chosen" : "") }, indent, inner);
         if (pointer) row.dataset["pointer"] = pointer;
         return row;
@@ -588,7 +634,7 @@
         { class: "stored" },
         h("header", {}, h("h3", {}, v.name), h("span", { class: "summary" }, v.storage ? "storage version" : ""), !!v.text && copyButton(() => v.text ?? "")),
         !!v.problem && h("p", { class: "banner rejected" }, v.problem),
-        h("div", { class: "lines", role: "region", "aria-label": "Version " + v.name, tabindex: 0 }, ...lines),
+        roving(h("div", { class: "lines", role: "region", "aria-label": "Version " + v.name }, ...lines)),
         v.more && h("p", { class: "note" }, "There are more lines: copy has all of them.")
       );
     }
@@ -675,19 +721,30 @@
 
   // poll.ts
   var interval = 1500;
-  function poll(path, changed, failed) {
+  function poll(path, changed2, failed) {
     let tag = "";
+    let rejected;
+    let why = "";
     let ask2;
     const again = () => window.setTimeout(() => void ask2(), interval);
     ask2 = async () => {
       if (document.hidden) return void again();
+      const headers = tokenHeader();
+      const token2 = JSON.stringify(headers);
+      if (token2 === rejected) {
+        failed(why);
+        return void again();
+      }
       try {
-        const response = await fetch(path, { headers: { ...tokenHeader(), ...tag === "" ? {} : { "If-None-Match": tag } }, cache: "no-store" });
+        const response = await fetch(path, { headers: { ...headers, ...tag === "" ? {} : { "If-None-Match": tag } }, cache: "no-store" });
         if (response.status === 204) return;
         if (response.status === 200) {
           tag = response.headers.get("ETag") ?? "";
-          changed(await response.json());
-        } else if (response.status !== 304) failed(`espalier ui answers ${response.status}: open the link that it has printed`);
+          changed2(await response.json());
+        } else if (response.status !== 304) {
+          failed(why = `espalier ui answers ${response.status}: open the link that it has printed`);
+          if (response.status === 401 || response.status === 403) rejected = token2;
+        }
       } catch {
         failed("espalier ui does not answer: is it still running?");
       }
@@ -890,9 +947,9 @@
     next = h("button", { type: "button", onclick: () => this.turn(1) }, "Next");
     note = h("span", { class: "note" });
     update(crd) {
-      const changed = crd.revision !== this.crd.revision;
+      const changed2 = crd.revision !== this.crd.revision;
       this.crd = crd;
-      if (!changed || !this.shown) return;
+      if (!changed2 || !this.shown) return;
       this.drawAbout();
       this.object ? this.object.reload() : this.start();
     }
@@ -945,7 +1002,7 @@
       replace(this.version, ...served.map((v) => h("option", { value: v.name }, v.name + (v.storage ? ", storage" : ""))));
       const chosen = served.find((v) => v.name === before) ?? served.find((v) => v.storage) ?? served[0];
       if (chosen) this.version.value = chosen.name;
-      const open2 = (view) => () => {
+      const open = (view) => () => {
         ask("crd", { crd: d.name, semantics: this.c.state.semantics }).then(
           (a) => this.c.open({ view, crds: a.text, ...view === "playground" ? { object: "", old: "", update: false } : {} }),
           (e) => this.c.say(e instanceof Error ? e.message : String(e))
@@ -957,7 +1014,7 @@
           "header",
           {},
           h("div", {}, h("h2", {}, d.kind), h("div", { class: "note path" }, d.name)),
-          h("div", { class: "buttons" }, h("button", { type: "button", class: "quiet", onclick: open2("explorer") }, "Schema"), h("button", { type: "button", class: "quiet", onclick: open2("lint") }, "Lint"))
+          h("div", { class: "buttons" }, h("button", { type: "button", class: "quiet", onclick: open("explorer") }, "Schema"), h("button", { type: "button", class: "quiet", onclick: open("lint") }, "Lint"))
         ),
         h(
           "dl",
@@ -1037,8 +1094,8 @@
       this.drawTable(c.type === "DELETED" ? void 0 : row);
     }
     // drawTable draws the table with the next frame: many changes can arrive at once.
-    drawTable(changed) {
-      if (changed) this.fresh.add(changed);
+    drawTable(changed2) {
+      if (changed2) this.fresh.add(changed2);
       if (this.frame !== 0) return;
       this.frame = window.requestAnimationFrame(() => {
         this.frame = 0;
@@ -1154,14 +1211,14 @@
     };
   }
   function applyFix(c, editor, text, fix) {
-    const changed = () => c.say("The text has changed: choose the fix again.");
-    if (editor.value !== text) return changed();
+    const changed2 = () => c.say("The text has changed: choose the fix again.");
+    if (editor.value !== text) return changed2();
     const controller = new AbortController();
     const abort = () => controller.abort();
     editor.element.addEventListener("keydown", abort, { once: true });
     c.engine.ask("apply", { text, fix }, controller.signal).then(
-      (a) => editor.value === text ? editor.edit(a.start, a.end, a.text) : changed(),
-      (e) => controller.signal.aborted ? changed() : c.say(e instanceof Error ? e.message : String(e))
+      (a) => editor.value === text ? editor.edit(a.start, a.end, a.text) : changed2(),
+      (e) => controller.signal.aborted ? changed2() : c.say(e instanceof Error ? e.message : String(e))
     ).finally(() => editor.element.removeEventListener("keydown", abort));
   }
 
@@ -1215,7 +1272,7 @@
   }
   var entities = { "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&#39;": "'" };
   function inline(parent, text) {
-    const pattern = /(`+)(.+?)\1|\*\*((?:\\.|[^\\])+?)\*\*|(?<!\w)\*(?! )((?:\\.|[^\\*])+)(?<! )\*(?!\w)|\[([^\]]+)\]\([^)]*\)|\\([\\`*_{}[\]()#+.!<>|-])|(&(?:lt|gt|amp|quot|#39);)/g;
+    const pattern = /(`+)(.+?)\1|\*\*((?:\\.|[^\\])+?)\*\*|(?<!\w)\*(?! )((?:\\.|[^\\*])+)(?<! )\*(?!\w)|\[([^[\]]+)\]\([^()]*\)|\\([\\`*_{}[\]()#+.!<>|-])|(&(?:lt|gt|amp|quot|#39);)/g;
     let last = 0;
     for (let m = pattern.exec(text); m; m = pattern.exec(text)) {
       append(parent, text.slice(last, m.index));
@@ -1286,42 +1343,48 @@
 
   // highlight.ts
   var value = /"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?|[&*!][^\s,\]}]+|[[\]{},]|[^\s,[\]{}#"'][^,[\]{}#]*|#/g;
+  function keyOf(text) {
+    const quoted = /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')\s*(?=:(\s|$))/.exec(text);
+    if (quoted) return quoted[0];
+    const key3 = text.slice(0, Math.max(0, text.search(/:(\s|$)/)));
+    return /^[^\s#"'[\]{},&*!|>%@`][^#]*$/.test(key3) ? key3 : void 0;
+  }
   function highlight(line) {
     const tokens = [];
-    const add = (start, end, name) => tokens.push({ start, end, class: "t-" + name });
+    const add2 = (start, end, name) => tokens.push({ start, end, class: "t-" + name });
     if (line.length > 2e3) return tokens;
     const first = line.search(/\S/);
     if (first < 0) return tokens;
-    if (line[first] === "#") return add(first, line.length, "comment"), tokens;
-    if (/^(---|\.\.\.)/.test(line)) return add(0, 3, "punctuation"), tokens;
+    if (line[first] === "#") return add2(first, line.length, "comment"), tokens;
+    if (/^(---|\.\.\.)/.test(line)) return add2(0, 3, "punctuation"), tokens;
     let at = first;
     for (let dash = /^-\s+/.exec(line.slice(at)); dash; dash = /^-\s+/.exec(line.slice(at))) {
-      add(at, at + 1, "punctuation");
+      add2(at, at + 1, "punctuation");
       at += dash[0].length;
     }
-    const key3 = /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s#:"'[\]{},&*!|>%@`-][^#:[\]{}]*?|[^\s#"'[\]{},&*!|>%@`][^#]*?)\s*:(?=\s|$)/.exec(line.slice(at));
+    const key3 = keyOf(line.slice(at));
     if (key3) {
-      add(at, at + (key3[1]?.length ?? 0), "key");
-      at += key3[0].length;
+      add2(at, at + key3.trimEnd().length, "key");
+      at += key3.length + 1;
     }
     value.lastIndex = at;
     for (let m = value.exec(line); m; m = value.exec(line)) {
       const text = m[0];
       if (text === "#") {
-        if (m.index === 0 || /\s/.test(line[m.index - 1] ?? "")) return add(m.index, line.length, "comment"), tokens;
+        if (m.index === 0 || /\s/.test(line[m.index - 1] ?? "")) return add2(m.index, line.length, "comment"), tokens;
         continue;
       }
       const end = m.index + text.trimEnd().length;
-      if (/^[[\]{},]$/.test(text)) add(m.index, end, "punctuation");
-      else if (/^["']/.test(text)) add(m.index, end, /^\s*:/.test(line.slice(m.index + text.length)) ? "key" : "string");
-      else if (/^[&*!]/.test(text)) add(m.index, end, "anchor");
-      else if (/^[|>][+-]?\d?$/.test(text.trim())) add(m.index, end, "punctuation");
-      else if (/^(true|false|null|~|yes|no|on|off)$/i.test(text.trim())) add(m.index, end, "constant");
-      else if (/^[-+]?(\d[\d_]*)(\.\d+)?([eE][-+]?\d+)?$/.test(text.trim())) add(m.index, end, "number");
+      if (/^[[\]{},]$/.test(text)) add2(m.index, end, "punctuation");
+      else if (/^["']/.test(text)) add2(m.index, end, /^\s*:/.test(line.slice(m.index + text.length)) ? "key" : "string");
+      else if (/^[&*!]/.test(text)) add2(m.index, end, "anchor");
+      else if (/^[|>][+-]?\d?$/.test(text.trim())) add2(m.index, end, "punctuation");
+      else if (/^(true|false|null|~|yes|no|on|off)$/i.test(text.trim())) add2(m.index, end, "constant");
+      else if (/^[-+]?(\d[\d_]*)(\.\d+)?([eE][-+]?\d+)?$/.test(text.trim())) add2(m.index, end, "number");
       else {
         const inner = /^([^\s:][^:]*):(?=\s|$)/.exec(text);
-        if (inner && /[{,]\s*$/.test(line.slice(0, m.index))) add(m.index, m.index + (inner[1]?.length ?? 0), "key");
-        else add(m.index, end, "string");
+        if (inner && /[{,]\s*$/.test(line.slice(0, m.index))) add2(m.index, m.index + (inner[1]?.length ?? 0), "key");
+        else add2(m.index, end, "string");
       }
     }
     return tokens;
@@ -1331,8 +1394,8 @@
   var lineHeight = 20;
   var maxShown2 = 12;
   var PlainEditor = class {
-    constructor(label, changed, assistance2) {
-      this.changed = changed;
+    constructor(label, changed2, assistance2) {
+      this.changed = changed2;
       this.assistance = assistance2;
       const popupId = newId();
       this.area = h("textarea", {
@@ -1362,7 +1425,9 @@
           this.limit.textContent = notInserted;
           return;
         }
+        const before = this.text;
         this.index();
+        this.moveItems(this.text.length - before.length);
         this.marked = void 0;
         this.draw();
         this.changed();
@@ -1547,6 +1612,13 @@
             e.preventDefault();
             this.closePopup();
             return;
+          case "ArrowLeft":
+          case "ArrowRight":
+          case "Home":
+          case "End":
+          case "PageUp":
+          case "PageDown":
+            this.closePopup();
         }
       }
       if (e.key === "Escape") this.hideTip();
@@ -1561,6 +1633,15 @@
         e.preventDefault();
         this.edit(at, this.area.selectionEnd, "\n" + indent);
       }
+    }
+    // moveItems fits the completions that are shown to what was typed: the next ones may take a while.
+    moveItems(by) {
+      if (this.popup.hidden) return;
+      const label = this.items[this.selected]?.label;
+      const moved = this.items.map((i) => ({ ...i, end: i.end + by }));
+      this.items = ranked(moved.filter((i) => i.end >= i.start), this.text, this.area.selectionStart);
+      this.selected = Math.max(0, this.items.findIndex((i) => i.label === label));
+      this.drawPopup();
     }
     complete(always) {
       if (!this.assistance) return;
@@ -1667,9 +1748,9 @@
   };
 
   // editor.ts
-  var newEditor = (label, changed, assistance2) => {
+  var newEditor = (label, changed2, assistance2) => {
     const other = globalThis.espalierEditor;
-    return other ? other(label, changed, assistance2) : new PlainEditor(label, changed, assistance2);
+    return other ? other(label, changed2, assistance2) : new PlainEditor(label, changed2, assistance2);
   };
 
   // compare.ts
@@ -1688,7 +1769,7 @@
         h(
           "div",
           { class: "stack" },
-          h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Changes")), this.result),
+          h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Changes")), this.spoken, this.result),
           h("section", { class: "pane tried" }, h("header", {}, h("h2", {}, "Objects to try")), this.objects.element)
         )
       );
@@ -1698,7 +1779,9 @@
     before;
     after;
     objects;
-    result = h("div", { class: "result", "aria-live": "polite" });
+    result = h("div", { class: "result" });
+    // spoken is what screen readers say about a new result.
+    spoken = h("p", { class: "spoken", role: "status" });
     latest = new Latest();
     refresh() {
       if (this.c.state.before === "") this.c.state.before = this.c.state.crds;
@@ -1733,6 +1816,7 @@
       const worst = a.changes.some((c) => c.severity === "error") ? "rejected" : a.changes.some((c) => c.severity === "warning") ? "unknown" : "accepted";
       const text = a.changes.length === 0 ? "No changes" : plural(a.changes.length, "change");
       const tried = a.tried > 0 ? "tried with " + plural(a.tried, "object") : "";
+      setText(this.spoken, [text, tried].filter(Boolean).join(", "));
       replace(
         this.result,
         findingList(a.problems, {}),
@@ -1757,44 +1841,63 @@
 
   // drop.ts
   var maxFiles = 200;
+  var maxDepth = 8;
   var maxSize = 4 << 20;
   async function read(items) {
-    const files2 = [];
+    const out = { files: [], problems: /* @__PURE__ */ new Set() };
     const entries = [...items].map((i) => i.webkitGetAsEntry()).filter((e) => e !== null);
-    for (const entry of entries) await collect(entry, files2, 0);
-    return split(files2);
+    for (const entry of entries) await collect(entry, out, 0);
+    return split(out);
   }
   function choose(files2) {
-    return split([...files2].slice(0, maxFiles));
+    const out = { files: [], problems: /* @__PURE__ */ new Set() };
+    for (const file of files2) add(file, out);
+    return split(out);
   }
-  async function collect(entry, files2, depth) {
-    if (files2.length >= maxFiles || depth > 8) return;
+  function add(file, out) {
+    if (out.files.length < maxFiles) out.files.push(file);
+    else out.problems.add(`only the first ${maxFiles} files were read`);
+  }
+  async function collect(entry, out, depth) {
+    if (out.problems.size > 0 && out.files.length === maxFiles) return;
     if (entry.isFile) {
-      if (/\.(ya?ml|json)$/i.test(entry.name)) files2.push(await new Promise((resolve, reject) => entry.file(resolve, reject)));
+      if (/\.(ya?ml|json)$/i.test(entry.name)) add(await new Promise((resolve, reject) => entry.file(resolve, reject)), out);
+      return;
+    }
+    if (depth > maxDepth) {
+      out.problems.add(`folders below ${maxDepth} others were not read`);
       return;
     }
     const reader = entry.createReader();
     for (; ; ) {
       const part = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
       if (part.length === 0) return;
-      for (const inner of part) if (!inner.name.startsWith(".")) await collect(inner, files2, depth + 1);
+      for (const inner of part) if (!inner.name.startsWith(".")) await collect(inner, out, depth + 1);
     }
   }
   function isCRD(doc) {
     if (/^\s*\{/.test(doc)) {
       try {
-        return JSON.parse(doc).kind === "CustomResourceDefinition";
+        const { kind, items: items2 } = JSON.parse(doc);
+        const kinds = [kind, ...Array.isArray(items2) ? items2.map((i) => i?.kind) : []];
+        return kinds.includes("CustomResourceDefinition");
       } catch {
+        return /^\s*\{[^{}]*["']?\bkind["']?:\s*["']?CustomResourceDefinition\b/.test(doc);
       }
     }
-    return /(^|[{,])\s*["']?kind["']?:\s*["']?CustomResourceDefinition\b/m.test(doc);
+    const items = /^kind:\s*["']?\w*List\b/m.test(doc) ? /^items:\s*\n( *)- /m.exec(doc) : null;
+    return hasKind(doc, "") || !!items && hasKind(doc, items[1] + "(- |  )");
   }
-  async function split(files2) {
-    const out = { crds: "", objects: "", problem: files2.length === 0 ? "there is no file with the extension .yaml, .yml or .json" : "" };
+  function hasKind(doc, indent) {
+    return new RegExp(`^${indent}["']?kind["']?:\\s*["']?CustomResourceDefinition["']?\\s*(#.*)?$`, "m").test(doc);
+  }
+  async function split({ files: files2, problems }) {
+    if (files2.length === 0) problems.add("there is no file with the extension .yaml, .yml or .json");
+    const out = { crds: "", objects: "", problem: "" };
     let size = 0;
     for (const file of files2) {
       if ((size += file.size) > maxSize) {
-        out.problem = "the files are larger than 4 MiB: only a part was read";
+        problems.add("the files are larger than 4 MiB: only a part was read");
         break;
       }
       for (const doc of (await file.text()).split(/^---(?=\s|$).*\n?/m)) {
@@ -1804,6 +1907,7 @@
         else out.objects += (out.objects === "" ? "" : "---\n") + text;
       }
     }
+    out.problem = [...problems].join("; ");
     return out;
   }
 
@@ -2124,20 +2228,20 @@ spec:
     { id: "proto", label: "Protobuf" },
     { id: "typescript", label: "TypeScript" }
   ];
+  var maxFields = 300;
+  var maxText2 = 512 << 10;
   var Explorer = class {
     constructor(c) {
       this.c = c;
       this.query.placeholder = "Search fields";
-      this.crd.addEventListener("change", () => {
-        this.fillVersions();
-        this.load();
-      });
-      this.version.addEventListener("change", () => {
-        this.fillVersions();
-        this.load();
-      });
-      this.beside.addEventListener("change", () => this.load());
+      for (const select of [this.crd, this.version, this.beside]) {
+        select.addEventListener("change", () => {
+          this.fillVersions();
+          this.load();
+        });
+      }
       this.query.addEventListener("input", () => {
+        this.c.state.query = this.query.value;
         this.tab = "tree";
         this.drawTabs();
         this.load(150);
@@ -2178,11 +2282,16 @@ spec:
     resources = [];
     custom = 0;
     isCustom = true;
-    tab = "tree";
     // loads loads the fields in a field of the tree, which is done when it is opened.
     loads = /* @__PURE__ */ new WeakMap();
     // target is the part of a schema that is shown when the CRDs are known.
     target;
+    get tab() {
+      return this.c.state.tab;
+    }
+    set tab(id) {
+      this.c.state.tab = id;
+    }
     drawTabs() {
       replace(
         this.bar,
@@ -2207,22 +2316,26 @@ spec:
     // show opens the tree at a part of a schema.
     show(target) {
       this.target = target;
-      this.query.value = "";
+      this.c.state.query = "";
       this.tab = "tree";
-      this.drawTabs();
     }
     refresh() {
       const { crds, semantics: semantics2 } = this.c.state;
+      if (!tabs.some((t) => t.id === this.tab)) this.tab = "tree";
+      this.query.value = this.c.state.query;
+      this.drawTabs();
       this.latest.run(
         0,
         async (signal) => {
           const [a, own] = await Promise.all([this.c.engine.ask("resources", { crds, semantics: semantics2 }, signal), this.c.engine.ask("kinds", {}, signal)]);
-          const before = this.crd.value;
           this.custom = a.resources.length;
           this.resources = [...a.resources, ...own.kinds];
           const options = (all) => all.map((r) => h("option", { value: r.name }, `${r.kind} (${r.name})`));
           replace(this.crd, a.resources.length > 0 && h("optgroup", { label: "CRDs" }, ...options(a.resources)), h("optgroup", { label: "Kubernetes' own kinds" }, ...options(own.kinds)));
-          if (this.resources.some((r) => r.name === before)) this.crd.value = before;
+          const { crd, version, beside } = this.c.state;
+          if (this.resources.some((r) => r.name === crd)) this.crd.value = crd;
+          replace(this.version, h("option", { value: version }));
+          replace(this.beside, h("option", { value: beside }));
           this.choose();
           this.fillVersions();
           replace(this.problems, findingList(a.problems, {}));
@@ -2259,6 +2372,7 @@ spec:
       replace(this.beside, h("option", { value: "" }, "no other version"), ...others.map((v) => h("option", { value: v.name }, "next to " + label(v))));
       this.beside.value = others.some((v) => v.name === beside) ? beside : "";
       this.beside.hidden = others.length === 0;
+      Object.assign(this.c.state, { crd: this.crd.value, version: this.version.value, beside: this.beside.value });
       const names2 = r?.shortNames?.length ? `, short names ${r.shortNames.join(", ")}` : "";
       const deprecated = chosen?.deprecated;
       const scope = r?.namespaced ? "Namespaced" : "Cluster-scoped";
@@ -2291,7 +2405,7 @@ spec:
       }
       const target = this.target;
       this.target = void 0;
-      if (target) await this.reveal(target);
+      if (target) await this.reveal(target, signal);
     }
     // form returns a version in the form of the tab. other is the version next to it, or empty.
     async form(version, other, signal) {
@@ -2299,8 +2413,8 @@ spec:
       const request = this.request(version);
       if (this.tab === "tree") {
         const a2 = await e.ask("fields", request, signal);
-        const body = facts(a2.field, (a2.costs ?? []).filter((c) => c.path === ""));
-        return [a2.noSchema && h("p", { class: "note" }, "This version has no schema."), body && h("div", { class: "body root" }, body), h("ul", { class: "tree" }, ...await this.fields(a2, version, other, ""))];
+        const body = facts(a2.field, a2.costs ?? []);
+        return [a2.noSchema && h("p", { class: "note" }, "This version has no schema."), body && h("div", { class: "body root" }, body), h("ul", { class: "tree" }, ...await this.fields(a2, version, other, "", signal))];
       }
       const a = await (this.tab.startsWith("sample") ? e.ask("sample", { ...request, full: this.tab === "sample-full" }, signal) : e.ask("form", { ...request, form: this.tab }, signal));
       const isSample = this.tab.startsWith("sample");
@@ -2308,7 +2422,14 @@ spec:
       return [findingList(a.findings ?? [], {}), this.file("", a.text, isSample && use2)];
     }
     file(name, text, ...more) {
-      return h("div", { class: "file" }, h("header", {}, name === "" ? h("span", { class: "fill" }) : h("h3", {}, name), ...more, copyButton(() => text)), h("pre", { tabindex: 0, "aria-label": name || "Text" }, text));
+      const rest = text.length - maxText2;
+      return h(
+        "div",
+        { class: "file" },
+        h("header", {}, name === "" ? h("span", { class: "fill" }) : h("h3", {}, name), ...more, copyButton(() => text)),
+        h("pre", { tabindex: 0, "aria-label": name || "Text" }, text.slice(0, maxText2)),
+        rest > 0 && h("p", { class: "note" }, plural(rest, "more character") + " not shown: copy has all of them.")
+      );
     }
     async search(signal) {
       const a = await this.c.engine.ask("search", { ...this.request(), query: this.query.value }, signal);
@@ -2319,48 +2440,52 @@ spec:
           "ul",
           { class: "matches" },
           ...a.matches.map(
-            (m) => h("li", {}, h("button", { type: "button", class: "link path", onclick: () => void this.open(m.path) }, m.path), h("span", { class: "type" }, m.type), h("span", { class: "description" }, m.description ?? ""))
+            (m) => h("li", {}, h("button", { type: "button", class: "link path", onclick: () => this.open(m.path) }, m.path), h("span", { class: "type" }, m.type), h("span", { class: "description" }, m.description ?? ""))
           )
         ),
         a.more && h("p", { class: "note" }, "There are more matches.")
       );
     }
     // open shows one field with what is in it.
-    async open(path) {
-      try {
-        const a = await this.c.engine.ask("fields", { ...this.request(), path });
-        const tree = h("ul", { class: "tree" }, this.field(a.field, a.costs ?? [], this.version.value, "", ""));
-        const details = tree.querySelector("details");
-        if (details) details.open = true;
-        replace(this.content, h("button", { type: "button", class: "quiet", onclick: () => this.load() }, "← Back"), tree);
-      } catch (e) {
-        this.fail(e instanceof Error ? e.message : String(e));
-      }
+    open(path) {
+      this.latest.run(
+        0,
+        async (signal) => {
+          const a = await this.c.engine.ask("fields", { ...this.request(), path }, signal);
+          const tree = h("ul", { class: "tree" }, this.field(a.field, a.costs ?? [], this.version.value, "", "", signal));
+          const details = tree.querySelector("details");
+          if (details) details.open = true;
+          replace(this.content, h("button", { type: "button", class: "quiet", onclick: () => this.load() }, "← Back"), tree);
+        },
+        (m) => this.fail(m)
+      );
     }
-    // fields returns the fields in a field, with what differs in the other version, if there is one.
-    async fields(a, version, other, path) {
-      let theirs = [];
+    // fields returns the fields in a field, with what differs in the other version, if there is one. The signal
+    // is that of the tree: what is in its fields is loaded while it is shown.
+    async fields(a, version, other, path, signal) {
+      const theirs = /* @__PURE__ */ new Map();
       if (other !== "") {
         try {
-          theirs = children((await this.c.engine.ask("fields", { ...this.request(other), path })).field);
-        } catch {
-          theirs = [];
+          const b = await this.c.engine.ask("fields", { ...this.request(other), path }, signal);
+          for (const f of children(b.field)) theirs.set(f.name, f);
+        } catch (e) {
+          if (signal.aborted) throw e;
         }
       }
-      return children(a.field).map((f) => {
-        const peer = theirs.find((o) => o.name === f.name);
+      return inParts(children(a.field), (f) => {
+        const peer = theirs.get(f.name);
         const difference = other === "" ? "" : !peer ? "only in " + version : shape(peer) !== shape(f) ? "differs" : "";
-        const li = this.field(f, a.costs ?? [], version, other, difference);
+        const li = this.field(f, a.costs ?? [], version, other, difference, signal);
         const details = li.querySelector("details");
         if (details && path === "" && f.name === "spec") details.open = true;
         return li;
       });
     }
     // field shows a field, whose own fields are loaded when it is opened.
-    field(f, costs, version, other, difference) {
+    field(f, costs, version, other, difference, signal) {
       const inner = h("ul", { class: "tree" });
       const deep = /Object|map\[|IntOrString\]|any/.test(f.type) && f.type !== "any" && f.type !== "map[string]string";
-      const body = h("div", { class: "body" }, !!f.description && h("p", { class: "description" }, f.description), facts(f, costs.filter((c) => c.path.replace(/(\[\]|\.\*)+$/, "") === f.path)));
+      const body = h("div", { class: "body" }, !!f.description && h("p", { class: "description" }, f.description), facts(f, costs));
       const title = [
         h("span", { class: "name" }, f.name ?? "values"),
         h("span", { class: "type" }, f.type),
@@ -2378,9 +2503,10 @@ spec:
       let loading;
       const load = async () => {
         try {
-          const a = await this.c.engine.ask("fields", { ...this.request(version), path: f.path ?? "" });
-          replace(inner, ...await this.fields(a, version, other, f.path ?? ""));
+          const a = await this.c.engine.ask("fields", { ...this.request(version), path: f.path ?? "" }, signal);
+          replace(inner, ...await this.fields(a, version, other, f.path ?? "", signal));
         } catch (e) {
+          if (signal.aborted) return;
           loading = void 0;
           replace(inner, h("li", { class: "note" }, e instanceof Error ? e.message : String(e)));
         }
@@ -2393,14 +2519,17 @@ spec:
       return h("li", {}, details);
     }
     // reveal opens the tree at a part of the schema, and shows the rule that it is about.
-    async reveal(target) {
+    async reveal(target, signal) {
       const { names: names2, rule } = parsed(target.path);
       let at = this.content;
       for (const name of names2) {
-        const next = [...at.querySelectorAll("details")].find((d) => d.querySelector("summary > .name")?.textContent === name);
+        const find = () => [...at.querySelectorAll("details")].find((d) => d.querySelector("summary > .name")?.textContent === name);
+        let next = find();
+        for (let more; !next && (more = at.querySelector(".more")); next = find()) more.click();
         if (!next) break;
         next.open = true;
         await this.loads.get(next)?.();
+        if (signal.aborted) return;
         at = next;
       }
       const place = rule !== void 0 && at.querySelector(`[data-rule="${rule}"]`) || at.querySelector(":scope > summary") || this.content;
@@ -2409,10 +2538,17 @@ spec:
       at.querySelector("summary")?.focus({ preventScroll: true });
     }
   };
+  function inParts(fields, make) {
+    const rest = fields.slice(maxFields);
+    const shown2 = fields.slice(0, maxFields).map(make);
+    if (rest.length === 0) return shown2;
+    const more = h("li", {}, h("button", { type: "button", class: "link more", onclick: () => more.replaceWith(...inParts(rest, make)) }, plural(rest.length, "more field")));
+    return [...shown2, more];
+  }
   var generated = ["go", "proto", "typescript"];
   function parsed(path) {
-    const rule = /\.x-kubernetes-validations\[(\d+)\]$/.exec(path);
-    return { names: [...path.matchAll(/\.properties\[((?:[^\]]|\](?!\.|$))*)\]/g)].map((m) => m[1] ?? ""), rule: rule ? Number(rule[1]) : void 0 };
+    const rule = /((?:\.items|\.additionalProperties)*)\.x-kubernetes-validations\[(\d+)\]$/.exec(path);
+    return { names: [...path.matchAll(/\.properties\[((?:[^\]]|\](?!\.|$))*)\]/g)].map((m) => m[1] ?? ""), rule: rule ? `${rule[1]}[${rule[2]}]` : void 0 };
   }
   function shape(f) {
     return JSON.stringify(f, (key3, value2) => key3 === "fields" || key3 === "path" ? void 0 : value2);
@@ -2442,21 +2578,22 @@ spec:
   }
   function facts(f, costs) {
     const rows = [];
-    for (let at = f, prefix2 = ""; at; at = at.items ?? at.values, prefix2 = "items ") {
+    for (let at = f, prefix2 = "", steps = ""; at; [prefix2, steps, at] = at.items ? ["items ", steps + ".items", at.items] : ["values ", steps + ".additionalProperties", at.values]) {
+      const path = at.path ?? "";
       if (at.enum) rows.push([prefix2 + "enum", at.enum.map((v) => JSON.stringify(v)).join(", ")]);
       for (const [k, v] of Object.entries(at.constraints ?? {})) rows.push([prefix2 + k, typeof v === "string" ? v : JSON.stringify(v)]);
       if (at.default !== void 0) rows.push([prefix2 + "default", JSON.stringify(at.default)]);
       if (at.nullable) rows.push([prefix2 + "nullable", "true"]);
-      if (at.listType) rows.push(["list type", at.listType + (at.listMapKeys ? " by " + at.listMapKeys.join(", ") : "")]);
-      if (at.mapType) rows.push(["map type", at.mapType]);
-      for (const c of at.conditions ?? []) rows.push(["condition", c]);
+      if (at.listType) rows.push([prefix2 + "list type", at.listType + (at.listMapKeys ? " by " + at.listMapKeys.join(", ") : "")]);
+      if (at.mapType) rows.push([prefix2 + "map type", at.mapType]);
+      for (const c of at.conditions ?? []) rows.push([prefix2 + "condition", c]);
       for (const [i, r] of (at.rules ?? []).entries()) {
-        const cost = costs.find((c) => c.rule === r.rule);
+        const cost = costs.find((c) => c.path === path && !c.keyword && (c.rule === "" || c.index === i));
         rows.push([
-          "rule",
+          prefix2 + "rule",
           h(
             "span",
-            { "data-rule": String(i) },
+            { "data-rule": `${steps}[${i}]` },
             h("code", {}, r.rule),
             !!r.message && h("span", {}, " " + r.message),
             r.transition && h("span", { class: "badge" }, "on update"),
@@ -2465,7 +2602,7 @@ spec:
           )
         ]);
       }
-      if (at.unknownFields?.preserved || at.unknownFields?.other) rows.push(["unknown fields", (at.unknownFields.preserved ? "preserved: " : "pruned: ") + at.unknownFields.because]);
+      if (at.unknownFields?.preserved || at.unknownFields?.other) rows.push([prefix2 + "unknown fields", (at.unknownFields.preserved ? "preserved: " : "pruned: ") + at.unknownFields.because]);
     }
     if (rows.length === 0) return void 0;
     return h("dl", {}, ...rows.flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)]));
@@ -2477,23 +2614,29 @@ spec:
       this.c = c;
       this.crds = newEditor("CustomResourceDefinitions", () => this.edited(), assistance(c));
       this.conventions = h("input", { type: "checkbox", id: "conventions" });
-      this.conventions.addEventListener("change", () => this.ask(0));
+      this.conventions.addEventListener("change", () => {
+        this.c.state.conventions = this.conventions.checked;
+        this.ask(0);
+      });
       this.element = h(
         "div",
         { class: "playground two" },
         h("section", { class: "pane" }, h("header", {}, h("h2", {}, "CRD")), this.crds.element),
-        h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Findings"), h("label", { class: "check", for: "conventions" }, this.conventions, "API conventions")), this.page, this.result)
+        h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Findings"), h("label", { class: "check", for: "conventions" }, this.conventions, "API conventions")), this.page, this.spoken, this.result)
       );
     }
     c;
     element;
     crds;
     conventions;
-    result = h("div", { class: "result", "aria-live": "polite" });
+    result = h("div", { class: "result" });
+    // spoken is what screen readers say about a new result.
+    spoken = h("p", { class: "spoken", role: "status" });
     page = h("div", { class: "page", hidden: true });
     latest = new Latest();
     refresh() {
       this.crds.set(this.c.state.crds);
+      this.conventions.checked = this.c.state.conventions;
       this.ask(0);
     }
     edited() {
@@ -2508,7 +2651,7 @@ spec:
         async (signal) => {
           this.result.classList.add("stale");
           const crds = s.crds;
-          this.show(await this.c.engine.ask("lint", { crds, semantics: s.semantics, conventions: this.conventions.checked }, signal), crds);
+          this.show(await this.c.engine.ask("lint", { crds, semantics: s.semantics, conventions: s.conventions }, signal), crds);
         },
         (m) => {
           this.result.classList.remove("stale");
@@ -2520,11 +2663,12 @@ spec:
       this.result.classList.remove("stale");
       const all = [...a.problems, ...a.findings];
       this.crds.show(all);
-      const verdict = all.some((f) => f.severity === "error") ? "rejected" : all.length > 0 ? "unknown" : "accepted";
+      const verdict2 = all.some((f) => f.severity === "error") ? "rejected" : all.length > 0 ? "unknown" : "accepted";
       const text = a.checked === 0 ? "There is no CRD" : all.length === 0 ? "No findings" : counts(all);
+      setText(this.spoken, text);
       replace(
         this.result,
-        h("p", { class: "banner " + verdict }, h("strong", {}, text), a.checked > 0 && h("span", {}, plural(a.checked, "CRD"))),
+        h("p", { class: "banner " + verdict2 }, h("strong", {}, text), a.checked > 0 && h("span", {}, plural(a.checked, "CRD"))),
         // Only the rules of lint have pages.
         findingList(a.problems, { object: (r) => this.crds.reveal(r) }),
         findingList(a.findings, { object: (r) => this.crds.reveal(r), fix: (f) => applyFix(this.c, this.crds, crds, f), rule: (r) => void this.open(r) }),
@@ -2594,6 +2738,7 @@ spec:
   };
 
   // playground.ts
+  var maxRows2 = 4e3;
   var Playground = class {
     constructor(c) {
       this.c = c;
@@ -2624,7 +2769,7 @@ spec:
           this.oldPane,
           h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Object"), this.kinds, h("label", { class: "check", for: "update" }, this.update, "Update")), this.object.element)
         ),
-        h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Result")), this.result)
+        h("section", { class: "pane outcome" }, h("header", {}, h("h2", {}, "Result")), this.spoken, this.result)
       );
     }
     c;
@@ -2636,7 +2781,9 @@ spec:
     update;
     // kinds replaces the object by a sample of a kind.
     kinds = h("select", { class: "kinds", "aria-label": "New object of a kind" }, h("option", { value: "" }, "New object…"));
-    result = h("div", { class: "result", "aria-live": "polite" });
+    result = h("div", { class: "result" });
+    // spoken is what screen readers say about a new result.
+    spoken = h("p", { class: "spoken", role: "status" });
     latest = new Latest();
     rules;
     definitions;
@@ -2645,6 +2792,8 @@ spec:
     problems = [];
     // kept is the last result of a text that can be read.
     kept = [];
+    // rows is the number of lines that may still be shown.
+    rows = 0;
     refresh() {
       const s = this.c.state;
       this.crds.set(s.crds);
@@ -2728,6 +2877,7 @@ spec:
       parts.push(this.texts("The object before the update cannot be read", a.old, { object: (r) => this.old.reveal(r) }));
       parts.push(this.definitions.element);
       if (a.partial) parts.push(this.withoutRules(a.problem ?? ""));
+      this.rows = maxRows2;
       const cards = broken ? [] : a.objects.map((o) => this.one(o, objects, a.objects.length > 1));
       parts.push(...cards);
       if (broken && this.kept.length > 0) parts.push(h("div", { class: "last" }, h("p", { class: "note" }, "The result before:"), ...this.kept));
@@ -2736,6 +2886,7 @@ spec:
       if (a.objects.length === 0 && a.text.length === 0) parts.push(h("p", { class: "note" }, "Enter an object to see what an API server would store."));
       parts.push(this.rules.element);
       replace(this.result, ...parts);
+      setText(this.spoken, broken ? "The text cannot be read" : spoken(a.objects));
       if (!a.partial && !broken) this.rules.show(a.objects);
       if (!a.partial) this.definitions.show();
     }
@@ -2776,15 +2927,9 @@ spec:
       );
     }
     banner(o, outcome) {
-      const what = o.update ? "update" : "create";
-      const text = {
-        accepted: `Accepted: an API server would ${what} this object`,
-        rejected: `Rejected: an API server would not ${what} this object`,
-        unknown: "No CRD for this object"
-      }[outcome.verdict];
       const found = counts(outcome.findings);
-      if (o.unevaluated && outcome.verdict === "accepted") return h("p", { class: "banner unknown" }, h("strong", {}, "The schema accepts this object, but CEL rules are not evaluated"), found !== "" && h("span", {}, found));
-      return h("p", { class: "banner " + outcome.verdict }, h("strong", {}, text), found !== "" && h("span", {}, found));
+      const kind = isUndecided(o, outcome) ? "unknown" : outcome.verdict;
+      return h("p", { class: "banner " + kind }, h("strong", {}, verdict(o, outcome)), found !== "" && h("span", {}, found));
     }
     stored(o, title, banner) {
       const lines = o.lines;
@@ -2792,37 +2937,72 @@ spec:
       const pruned = lines.filter((l) => l.mark === "pruned" && l.reason).length;
       const defaulted = lines.filter((l) => l.mark === "defaulted" && l.reason).length;
       const summary = [pruned > 0 && plural(pruned, "field") + " pruned", defaulted > 0 && plural(defaulted, "default") + " added"].filter(Boolean).join(", ");
-      const shown2 = lines.slice(0, 2e3);
+      const shown2 = lines.slice(0, this.rows);
+      this.rows -= shown2.length;
       return h(
         "div",
         { class: "stored" },
         h("header", {}, h("h3", {}, title ?? (o.verdict === "rejected" ? "Would be stored" : "Stored")), h("span", { class: "summary" }, summary), copyButton(() => o.stored ?? "")),
         banner,
-        h("div", { class: "lines", role: "region", "aria-label": "Stored object", tabindex: 0 }, ...shown2.map((l) => this.line(l))),
+        shown2.length > 0 && roving(h("div", { class: "lines", role: "region", "aria-label": "Stored object" }, ...shown2.map((l) => this.line(l)))),
         lines.length > shown2.length && h("p", { class: "note" }, plural(lines.length - shown2.length, "more line") + " not shown: copy has all of them.")
       );
+    }
+    // to returns a part of a result that leads to the object, with a click or Enter. Its text can be selected.
+    to(range, text) {
+      const element = h("span", { role: "link", tabindex: -1, class: "to", title: "Show line " + range.line }, text);
+      element.addEventListener("click", () => {
+        if (getSelection()?.isCollapsed !== false) this.object.reveal(range);
+      });
+      element.addEventListener("keydown", (e) => {
+        if (e.key !== "Enter") return;
+        e.preventDefault();
+        this.object.reveal(range);
+      });
+      return element;
     }
     line(l) {
       const tag = l.mark === "pruned" ? "del" : l.mark ? "ins" : "span";
       const code = l.text.trimStart();
-      const text = h(tag, { class: "code" }, code);
       const range = l.range;
+      const text = h(tag, { class: "code" }, range ? this.to(range, code) : code);
       const schema = l.schema?.range;
       const row = h("div", { class: "row" + (l.mark ? " " + l.mark : "") }, h("span", { class: "indent" }, " ".repeat(l.text.length - code.length)), text);
-      if (range) row.addEventListener("dblclick", () => this.object.reveal(range));
       if (l.reason) {
         row.appendChild(schema ? h("button", { type: "button", class: "link reason", title: "Show the schema", onclick: () => this.crds.reveal(schema) }, l.reason) : h("span", { class: "reason" }, l.reason));
       }
       return row;
     }
   };
+  function isUndecided(o, outcome) {
+    return !!o.unevaluated && outcome.verdict === "accepted";
+  }
+  function verdict(o, outcome) {
+    const what = o.update ? "update" : "create";
+    if (isUndecided(o, outcome)) return "The schema accepts this object, but CEL rules are not evaluated";
+    return {
+      accepted: `Accepted: an API server would ${what} this object`,
+      rejected: `Rejected: an API server would not ${what} this object`,
+      unknown: "No CRD for this object"
+    }[outcome.verdict];
+  }
+  function spoken(objects) {
+    const [o, ...others] = objects;
+    if (!o) return "";
+    if (others.length === 0) return [verdict(o, o), counts(o.findings)].filter(Boolean).join(", ");
+    return ["accepted", "rejected", "unknown"].map((v) => ({ v, n: objects.filter((o2) => o2.verdict === v).length })).filter(({ n }) => n > 0).map(({ v, n }) => `${plural(n, "object")} ${v}`).join(", ");
+  }
 
   // state.ts
+  var initial = { view: "playground", semantics: "kep", update: false, crds: "", object: "", old: "", before: "", crd: "", version: "", beside: "", tab: "tree", query: "", conventions: false };
   var views = ["playground", "explorer", "compare", "lint"];
   var maxLink = 8 << 20;
+  var maxPacked = 7e5;
   async function encode(state2) {
-    const stream = new Blob([JSON.stringify(state2)]).stream().pipeThrough(new CompressionStream("deflate-raw"));
+    const content = new Blob([JSON.stringify(state2)]);
+    const stream = content.stream().pipeThrough(new CompressionStream("deflate-raw"));
     const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+    if (content.size > maxLink || bytes.length > maxPacked) throw new Error("The texts are too large for a link: share them as files.");
     let binary = "";
     for (let i = 0; i < bytes.length; i += 32768) binary += String.fromCharCode(...bytes.subarray(i, i + 32768));
     return "#s=" + btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
@@ -2856,19 +3036,22 @@ spec:
     const out = {};
     if (typeof value2 !== "object" || value2 === null) return out;
     const from = value2;
-    for (const key3 of ["crds", "object", "old", "before"]) {
+    for (const key3 of ["crds", "object", "old", "before", "crd", "version", "beside", "tab", "query"]) {
       const text = from[key3];
       if (typeof text === "string") out[key3] = text;
     }
     if (typeof from["view"] === "string" && views.includes(from["view"])) out.view = from["view"];
     if (from["semantics"] === "kep" || from["semantics"] === "kubernetes") out.semantics = from["semantics"];
-    if (typeof from["update"] === "boolean") out.update = from["update"];
+    for (const key3 of ["update", "conventions"]) {
+      const value3 = from[key3];
+      if (typeof value3 === "boolean") out[key3] = value3;
+    }
     return out;
   }
 
   // workspace.ts
-  function watch2(changed, failed) {
-    poll("api/workspace", changed, failed);
+  function watch2(changed2, failed) {
+    poll("api/workspace", changed2, failed);
   }
 
   // main.ts
@@ -2877,11 +3060,13 @@ spec:
   }
   var native = meta("engine") === "native";
   var hasCluster = meta("cluster") === "yes";
-  var state = { view: "playground", semantics: meta("semantics") === "kubernetes" ? "kubernetes" : "kep", update: false, crds: "", object: "", old: "", before: "" };
+  var state = { ...initial, semantics: meta("semantics") === "kubernetes" ? "kubernetes" : "kep" };
   var edited = false;
+  var unsaved = false;
   var current = "";
   var timer;
   var message2 = byId("message");
+  var picker = byId("picker");
   function say(text) {
     message2.textContent = text;
     window.clearTimeout(timer);
@@ -2902,13 +3087,17 @@ spec:
       if (stage === "complete") first = false;
     });
   }
+  function changed() {
+    edited = unsaved = true;
+    picker.value = "";
+  }
   var context = {
     engine,
     state,
-    changed: () => edited = true,
+    changed,
     open: (next) => {
       Object.assign(state, next);
-      edited = true;
+      changed();
       show(state.view);
     },
     explore: (target) => {
@@ -2954,9 +3143,9 @@ spec:
     state.semantics = semantics.value;
     show(state.view);
   });
-  var picker = byId("picker");
   var files;
   function pick(index) {
+    picker.selectedIndex = index + 1;
     if (files) {
       const file = files.files.filter((f) => f.objects !== "")[index];
       state.object = file?.objects ?? "";
@@ -2973,15 +3162,15 @@ spec:
       state.update = e.old !== void 0;
       state.before = e.before ?? "";
     }
-    edited = false;
+    edited = unsaved = false;
     show(state.view);
   }
   function joined(texts) {
     return texts.filter((t) => t !== "").join("---\n");
   }
-  picker.addEventListener("change", () => pick(picker.selectedIndex));
+  picker.addEventListener("change", () => pick(picker.selectedIndex - 1));
   function fill(options, label) {
-    replace(picker, ...options.map((o) => h("option", {}, o)));
+    replace(picker, h("option", { value: "", hidden: true }, `Choose an ${label.toLowerCase()}…`), ...options.map((o) => h("option", {}, o)));
     picker.setAttribute("aria-label", label);
   }
   function take(found) {
@@ -2991,23 +3180,25 @@ spec:
     const names2 = found.files.filter((f) => f.objects !== "").map((f) => f.name);
     fill(names2.length > 0 ? names2 : ["no objects in " + found.root], "Object of the directory");
     if (found.problem !== "") say(found.problem);
-    if (names2.includes(before)) picker.value = before;
-    if (!edited) pick(Math.max(0, picker.selectedIndex));
+    if (!edited) pick(Math.max(0, names2.indexOf(before)));
     else if (!first) say("The files have changed: choose one to load it again.");
   }
+  var opened = "opened";
   var share2 = byId("share");
   share2.addEventListener("click", () => {
     encode(state).then(
       async (fragment) => {
-        history.replaceState(null, "", fragment);
+        history.replaceState(opened, "", fragment);
+        unsaved = false;
+        if (native) say("This link works on this machine only, in a tab with the link that espalier ui has printed.");
         try {
-          await navigator.clipboard.writeText(location.href);
+          await copy(location.href);
           flash(share2, "Link copied");
         } catch {
           flash(share2, "Link in address bar");
         }
       },
-      () => flash(share2, "Cannot share")
+      (e) => say(e instanceof Error ? e.message : String(e))
     );
   });
   var theme = byId("theme");
@@ -3034,7 +3225,9 @@ spec:
     } catch {
     }
   });
+  var hasFiles = (e) => e.dataTransfer?.types.includes("Files") ?? false;
   document.addEventListener("dragover", (e) => {
+    if (!hasFiles(e)) return;
     e.preventDefault();
     document.body.classList.add("dropping");
   });
@@ -3042,9 +3235,9 @@ spec:
     if (!e.relatedTarget) document.body.classList.remove("dropping");
   });
   document.addEventListener("drop", (e) => {
+    if (!e.dataTransfer || !hasFiles(e)) return;
     e.preventDefault();
     document.body.classList.remove("dropping");
-    if (!e.dataTransfer || e.dataTransfer.items.length === 0) return;
     use(read(e.dataTransfer.items));
   });
   function use(reading) {
@@ -3053,7 +3246,7 @@ spec:
         if (d.problem !== "") say(d.problem);
         if (d.crds !== "") state.crds = d.crds;
         if (d.objects !== "") state.object = d.objects;
-        edited = true;
+        changed();
         show(state.view);
       },
       () => say("The files cannot be read.")
@@ -3065,31 +3258,38 @@ spec:
     if (chooser.files && chooser.files.length > 0) use(choose(chooser.files));
     chooser.value = "";
   });
-  async function open() {
-    let linked;
+  async function follow() {
     try {
-      linked = await decode(location.hash);
-    } catch (e) {
-      say(e instanceof Error ? e.message : String(e));
-    }
-    fill(
-      examples.map((e) => e.name),
-      "Example"
-    );
-    if (linked) {
+      const linked = await decode(location.hash);
+      if (!linked) return false;
+      history.replaceState(opened, "");
       Object.assign(state, linked);
       edited = true;
+      unsaved = false;
+      picker.value = "";
       semantics.value = state.semantics;
       show(state.view);
-    } else pick(0);
+      return true;
+    } catch (e) {
+      say(e instanceof Error ? e.message : String(e));
+      return false;
+    }
   }
   semantics.value = state.semantics;
   window.addEventListener("hashchange", () => {
     if (readToken()) show(state.view);
-    else if (location.hash.startsWith("#s=")) void open();
+    else if (location.hash.startsWith("#s=")) {
+      if (unsaved && history.state === opened) say("Your changes are kept: reload the page to open the link again.");
+      else void follow();
+    }
   });
   readToken();
-  void open().then(() => {
+  fill(
+    examples.map((e) => e.name),
+    "Example"
+  );
+  void follow().then((linked) => {
+    if (!linked) pick(0);
     if (hasCluster && !edited) show("cluster");
     if (native) watch2(take, say);
   });

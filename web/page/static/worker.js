@@ -1,10 +1,16 @@
 "use strict";
 (() => {
   // worker.ts
+  async function compile(file) {
+    const response = await fetch(file);
+    if (!response.ok) throw new Error(`${file}: ${response.status} ${response.statusText}`);
+    if (response.headers.get("Content-Type") === "application/wasm") return WebAssembly.compileStreaming(response);
+    return WebAssembly.compile(await response.arrayBuffer());
+  }
   async function start(given) {
     importScripts("wasm_exec.js");
     const go = new Go();
-    const module = given ?? await WebAssembly.compileStreaming(fetch(self.name));
+    const module = given ?? await compile(self.name);
     if (!given) postMessage({ module });
     const instance = await WebAssembly.instantiate(module, go.importObject);
     const ended = (why) => postMessage({ ended: "the engine has ended: " + why });
