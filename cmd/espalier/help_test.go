@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -84,20 +85,30 @@ func TestHelpExamples(t *testing.T) {
 // parseExample parses the flags and arguments of an example.
 func parseExample(t *testing.T, line string) {
 	t.Helper()
+	if err := parseCommand(line); err != nil {
+		t.Errorf("$ %s\n%v", line, err)
+	}
+}
+
+// parseCommand parses the command, the flags and the arguments of a line.
+func parseCommand(line string) error {
 	words, err := splitWords(line)
 	if err != nil {
-		t.Fatalf("%s: %v", line, err)
+		return err
 	}
-	c, _, err := newRootCommand(&app{program: "espalier"}).Find(words[1:2])
+	root := newRootCommand(&app{program: "espalier"})
+	root.InitDefaultCompletionCmd()
+	c, args, err := root.Find(words[1:])
 	if err != nil {
-		t.Fatalf("%s: %v", line, err)
+		return err
 	}
-	if err := c.ParseFlags(words[2:]); err != nil {
-		t.Errorf("$ %s\n%v", line, err)
+	if err := c.ParseFlags(args); err != nil {
+		if errors.Is(err, pflag.ErrHelp) {
+			return nil
+		}
+		return err
 	}
-	if err := c.ValidateArgs(c.Flags().Args()); err != nil {
-		t.Errorf("$ %s\n%v", line, err)
-	}
+	return c.ValidateArgs(c.Flags().Args())
 }
 
 // TestFlagGroups makes sure that each flag of a command, apart from those that all commands

@@ -26,6 +26,8 @@ type Page struct {
 	Links []Link
 	// Blocks are its fenced code blocks.
 	Blocks []Block
+	// spans is the code within its text.
+	spans []CodeLine
 }
 
 // A Link is a link to a file or a heading of the repository.
@@ -160,8 +162,11 @@ func parseAttributes(text string) (map[string]string, error) {
 	return attributes, nil
 }
 
-// prose collects the heading and the links in a line.
+// prose collects the heading, the links and the code in a line.
 func (p *Page) prose(n int, line string) {
+	for _, span := range code.FindAllString(line, -1) {
+		p.spans = append(p.spans, CodeLine{Line: n, Text: strings.Trim(span, "`"), Inline: true})
+	}
 	if m := heading.FindStringSubmatch(line); m != nil {
 		Anchor(m[1], p.Anchors)
 	}
