@@ -188,15 +188,19 @@ func readmeInputs(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, block, ok := strings.Cut(string(text), "```yaml\npermissions:")
-	block, _, end := strings.Cut("permissions:"+block, "```")
+	_, block, ok := strings.Cut(string(text), "```yaml\nname: Espalier\n")
+	block, _, end := strings.Cut(block, "```")
 	var example struct {
-		Steps []step `json:"steps"`
+		Jobs map[string]struct {
+			Steps []step `json:"steps"`
+		} `json:"jobs"`
 	}
-	if err := yaml.Unmarshal([]byte(block), &example); !ok || !end || err != nil || len(example.Steps) != 2 || example.Steps[1].With["commands"] == "" {
+	err = yaml.Unmarshal([]byte(block), &example)
+	steps := example.Jobs["espalier"].Steps
+	if !ok || !end || err != nil || len(steps) != 2 || steps[1].With["commands"] == "" {
 		t.Fatalf("the guide has no example of the action: %v\n%s", err, block)
 	}
-	return example.Steps[1].With
+	return steps[1].With
 }
 
 func testAction(t *testing.T, archive []byte) {
