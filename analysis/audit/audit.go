@@ -54,7 +54,7 @@ type Object struct {
 type Example struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Where is the place of the object.
+	// Where is the position of the object in its file, or its key in etcd.
 	Where string `json:"where,omitempty"`
 	// Path is the first path in the object that has the problem.
 	Path    string `json:"path,omitempty"`

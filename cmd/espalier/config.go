@@ -49,7 +49,7 @@ optional. Unknown keys, rules and values are errors. Paths are relative to the f
 
 Flags take precedence over the environment, which takes precedence over the file. The
 environment variable ` + semanticsVariable + ` sets the semantics, and ` + outputVariable + ` the formats of
-findings (-o) of lint, validate, diff, review and test, separated by commas.
+findings (-o) of lint, validate, diff, review, upgrade and test, separated by commas.
 
 A comment in a file suppresses findings on its line or, above a field or list item, in that
 field or item. The reason is required. Comments that match no finding are reported.

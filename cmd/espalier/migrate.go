@@ -50,7 +50,7 @@ Data that is stored but not served cannot be seen through the API. With --etcd-s
 --snapshot, migrate reads how objects are stored, and reports as a diff what is dropped from
 each of them. An object that was written after the snapshot is not compared.
 
-A write has no effect on an object that somebody else has just written or deleted: migrate
+A write has no effect on an object that another client has just written or deleted: migrate
 reads it again. If the server rejects an object, migrate reports it and goes on. If it
 rejects none, migrate then sets status.storedVersions of the CRD to the storage version, so
 that other versions can be removed.
@@ -61,7 +61,7 @@ a file before it is written, and objects that the file says were written are ski
 file can hold secrets; only its owner can read it.
 
 With --undo --write, migrate puts the objects of a backup back that it has changed, unless
-somebody else has written or deleted them since. The server prunes them again: to put
+another client has written or deleted them since. The server prunes them again: to put
 dropped fields back, change the CRD first, so that it specifies or preserves them, or change
 it later and run the same command again. A backup has these fields only if it was made with
 --etcd-servers or --snapshot.

@@ -44,9 +44,9 @@ reports each request that would be answered differently:
 The audit policy must log the objects: at level Request for creates and updates, and at level
 RequestResponse for patches and requests that admission webhooks have changed, which are judged
 by their result. The object before an update is the last one that the log has. If the log does
-not have it, because somebody else has written it since, only the schema semantics are compared:
+not have it, because another client has written it since, only the schema semantics are compared:
 the API server tolerates invalid values that the object had already, and rules can compare with it.
-Whether somebody else has written an object shows only in logs at level RequestResponse.
+Only logs at level RequestResponse show whether another client has written an object.
 
 The last finding counts what was not judged: requests that write nothing, subresources, kinds
 without a CRD, and requests that failed for reasons such as conflicts or admission webhooks.

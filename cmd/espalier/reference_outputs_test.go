@@ -153,7 +153,7 @@ func (s *jsonSchema) rows(name string, in *jsonSchema, described map[string]stri
 		if is.Items != nil {
 			ref = definitionOf(is.Items)
 			is = s.resolve(is.Items)
-			kind, full = "list of "+is.kind(), full+"[]"
+			kind, full = listOf(is.kind()), full+"[]"
 		}
 		if !slices.Contains(in.Required, key) {
 			kind += ", optional"

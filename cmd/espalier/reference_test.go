@@ -84,7 +84,7 @@ func flagTable(flags *pflag.FlagSet) string {
 			name += " " + value
 		}
 		initial := f.DefValue
-		if slices.Contains([]string{"", "[]", "false", "0", "0s"}, initial) {
+		if slices.Contains([]string{"", "[]", "false"}, initial) {
 			initial = ""
 		} else {
 			initial = pages.Code(initial)
@@ -177,7 +177,7 @@ func (s *jsonSchema) kind() string {
 	case len(s.Enum) > 0:
 		return "`" + strings.Join(s.Enum, "`, `") + "`"
 	case s.Items != nil:
-		return "list of " + strings.TrimPrefix(s.Items.kind(), "a ")
+		return listOf(s.Items.kind())
 	}
 	switch kind := s.Type.(type) {
 	case string:
@@ -189,6 +189,17 @@ func (s *jsonSchema) kind() string {
 		return fmt.Sprint(kind[0])
 	}
 	return "any"
+}
+
+// listOf describes a list of values of a kind.
+func listOf(kind string) string {
+	switch kind = strings.TrimPrefix(kind, "a "); {
+	case kind == "any":
+		return "list of any values"
+	case strings.HasPrefix(kind, "list of "), strings.HasPrefix(kind, "`"):
+		return "list of " + kind
+	}
+	return "list of " + kind + "s"
 }
 
 // TestReferenceConfiguration generates the list of the keys of .espalier.yaml from its JSON Schema.

@@ -126,7 +126,7 @@ type Affected struct {
 	Definition string `json:"crd"`
 	// Objects is the number of objects.
 	Objects int64 `json:"objects"`
-	// Values is the number of places in the objects.
+	// Values is the number of values in the objects that have the problem.
 	Values int64 `json:"values"`
 	// Examples are some of the objects.
 	Examples []audit.Example `json:"examples,omitempty"`
