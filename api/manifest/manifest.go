@@ -4,7 +4,6 @@ package manifest
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -101,7 +100,7 @@ func Parse(file string, data []byte) (c Contents, err error) {
 		if file != "" {
 			source = fmt.Sprintf("%s:%d", file, d.Line())
 		}
-		if err := c.add(source, src, metav1.TypeMeta{}, 0); err != nil {
+		if err := c.add(source, src, 0); err != nil {
 			return Contents{}, fmt.Errorf("%s: %w", source, err)
 		}
 	}
@@ -115,42 +114,33 @@ func at(file string, err error) error {
 	return fmt.Errorf("%s:%w", file, err)
 }
 
-// maxNesting bounds how deeply lists can be nested in lists.
-const maxNesting = 16
-
-// add adds an object or, if it is a list, its items. parent is the kind of the list
-// that contains the object.
-func (c *Contents) add(source string, src []byte, parent metav1.TypeMeta, depth int) error {
+// add adds an object or, if it is a list, its items.
+func (c *Contents) add(source string, src []byte, depth int) error {
 	id, err := api.Identify(src)
 	if err != nil {
 		return err
 	}
-	if id.Kind == "" && parent.Kind == api.Kind+"List" {
-		// The items of a typed list need not repeat their kind.
-		id = metav1.TypeMeta{APIVersion: parent.APIVersion, Kind: api.Kind}
-		if src, err = withTypeMeta(src, id); err != nil {
-			return err
-		}
-	}
-	switch {
-	case api.IsDefinition(id):
+	if api.IsDefinition(id) {
 		found, err := newCRD(source, src)
 		c.CRDs = append(c.CRDs, found)
 		return err
-	case id.Kind != "List" && id.Kind != api.Kind+"List":
+	}
+	var items [][]byte
+	ok := false
+	if id.Kind == "List" || id.Kind == api.Kind+"List" {
+		if items, ok, err = Items(src, id); err != nil {
+			return err
+		}
+	}
+	if !ok {
 		c.Others = append(c.Others, id)
 		return nil
-	case depth == maxNesting:
-		return fmt.Errorf("lists are nested more than %d deep", maxNesting)
 	}
-	var list struct {
-		Items []json.RawMessage `json:"items"`
+	if depth == MaxNesting {
+		return ErrNesting
 	}
-	if err := api.Unmarshal(src, &list); err != nil {
-		return err
-	}
-	for _, item := range list.Items {
-		if err := c.add(source, item, id, depth+1); err != nil {
+	for _, item := range items {
+		if err := c.add(source, item, depth+1); err != nil {
 			return err
 		}
 	}
@@ -163,25 +153,6 @@ func newCRD(source string, src []byte) (CRD, error) {
 		return CRD{}, err
 	}
 	return CRD{Source: source, JSON: src, TypeMeta: id.TypeMeta, Name: id.Name}, nil
-}
-
-// withTypeMeta returns the JSON of an object with another apiVersion and kind.
-func withTypeMeta(src []byte, id metav1.TypeMeta) ([]byte, error) {
-	var members map[string]json.RawMessage
-	if err := api.Unmarshal(src, &members); err != nil {
-		return nil, err
-	}
-	if members == nil {
-		return nil, errors.New("an item of a list is null")
-	}
-	for key, value := range map[string]string{"apiVersion": id.APIVersion, "kind": id.Kind} {
-		quoted, err := json.Marshal(value)
-		if err != nil {
-			return nil, err
-		}
-		members[key] = quoted
-	}
-	return json.Marshal(members)
 }
 
 // ReadFS reads all files of a file system whose names end in .yaml, .yml or .json. It

@@ -48,7 +48,7 @@ func FromObject(v any) (CRD, error) {
 		}
 	}
 	var c Contents
-	if err := c.add("", src, metav1.TypeMeta{}, 0); err != nil {
+	if err := c.add("", src, 0); err != nil {
 		return CRD{}, err
 	}
 	if err := c.Check(); err != nil {
@@ -77,4 +77,20 @@ func typeMetaOf(t reflect.Type) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: v1beta1.APIVersion, Kind: api.Kind}
 	}
 	return metav1.TypeMeta{}
+}
+
+// withTypeMeta returns the JSON of an object with another apiVersion and kind.
+func withTypeMeta(src []byte, id metav1.TypeMeta) ([]byte, error) {
+	var members map[string]json.RawMessage
+	if err := api.Unmarshal(src, &members); err != nil {
+		return nil, err
+	}
+	for key, value := range map[string]string{"apiVersion": id.APIVersion, "kind": id.Kind} {
+		quoted, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		members[key] = quoted
+	}
+	return json.Marshal(members)
 }

@@ -76,6 +76,10 @@ func (e *Engine) compare(ctx context.Context, r CompareRequest) (*CompareAnswer,
 			c.answer.Problems = append(c.answer.Problems, p)
 		}
 	}
+	if texts[2].more {
+		c.answer.Problems = append(c.answer.Problems, Finding{Rule: "too-many", Severity: analysis.Warning,
+			Message: fmt.Sprintf("only the first %d objects are tried: use fewer", maxObjects)})
+	}
 	old, new := c.sides(texts[0]), c.sides(texts[1])
 	if len(old) == 1 && len(new) == 1 { // their names may differ
 		c.pair(old[0], new[0])

@@ -14,6 +14,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/api"
+	"espalier.dev/api/manifest"
 	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/yamlx"
 )
@@ -144,15 +145,22 @@ func (t *text) expand(d *yamlx.Document, base string, src []byte, depth int) {
 	if json.Unmarshal(fields["metadata"], &metadata) == nil {
 		it.name, it.namespace = metadata.Name, metadata.Namespace
 	}
-	var items []json.RawMessage
-	if strings.HasSuffix(it.TypeMeta.Kind, "List") && it.first["items"] == '[' && depth < 4 &&
-		json.Unmarshal(fields["items"], &items) == nil {
-		for i, src := range items {
-			if len(t.objects) > t.limit {
-				return
-			}
-			t.expand(d, base+"/items/"+strconv.Itoa(i), src, depth+1)
+	items, ok, err := manifest.Items(src, it.TypeMeta)
+	if ok && depth == manifest.MaxNesting {
+		err = manifest.ErrNesting
+	}
+	if err != nil {
+		at := d.Find(base).Value
+		t.problem(&yamlx.Error{Line: max(at.Line, d.Line()), Column: max(at.Column, 1), Message: err.Error()})
+		return
+	}
+	for i, src := range items {
+		if len(t.objects) > t.limit {
+			return
 		}
+		t.expand(d, base+"/items/"+strconv.Itoa(i), src, depth+1)
+	}
+	if ok {
 		return
 	}
 	t.objects = append(t.objects, it)

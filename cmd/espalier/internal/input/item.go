@@ -2,7 +2,6 @@ package input
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -14,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"espalier.dev/api"
+	"espalier.dev/api/manifest"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/yamlx"
 )
@@ -160,9 +160,6 @@ func NewItem(name string, src []byte) (*Item, error) {
 	return &Item{File: name, JSON: src, identity: id}, nil
 }
 
-// maxNesting is the maximum depth of lists in lists.
-const maxNesting = 16
-
 // Items returns the objects of the document: the document itself or, if it is a list, its
 // items. The problem, if not nil, is about items that are not returned.
 func (d *Document) Items() ([]*Item, *Problem) {
@@ -196,7 +193,7 @@ func (d *Document) items() ([]*Item, *Problem) {
 	if d.keep != Everything && !isObject(src) {
 		return nil, d.unlessFiltered(OtherDocument, nil)
 	}
-	items, err := d.expand(nil, src, "", Identity{}, 0)
+	items, err := d.expand(nil, src, "", 0)
 	if d.keep == Everything {
 		if err != nil && !isObject(src) || slices.ContainsFunc(items, func(it *Item) bool { _, skip := it.skipItem(); return skip }) {
 			d.countStranger()
@@ -273,62 +270,30 @@ type placedError struct {
 
 func (e *placedError) Error() string { return e.message }
 
-// expand appends the object src at base to items or, if it is a list, its items. around is
-// the identity of the list that contains the object.
-func (d *Document) expand(items []*Item, src []byte, base string, around Identity, depth int) ([]*Item, error) {
+// expand appends the object src at base to items or, if it is a list, its items.
+func (d *Document) expand(items []*Item, src []byte, base string, depth int) ([]*Item, error) {
 	id, err := Identify(src)
 	if err != nil {
 		return items, &placedError{pointer: base, message: err.Error()}
 	}
-	if id.Kind == "" && around.Kind != "List" && strings.HasSuffix(around.Kind, "List") {
-		// Items of a CronTabList may omit that they are CronTabs.
-		kind := strings.TrimSuffix(around.Kind, "List")
-		if id.APIVersion == "" {
-			src, id.APIVersion = WithMember(src, "apiVersion", around.APIVersion), around.APIVersion
-		}
-		src, id.Kind = WithMember(src, "kind", kind), kind
-	}
-	if !strings.HasSuffix(id.Kind, "List") {
-		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id,
-			in: d.in, named: d.named, rendered: d.rendered, regular: d.regular, maxDocument: d.maxDocument}), nil
-	}
-	list, ok, err := listItems(src)
-	if err != nil {
+	list, ok, err := manifest.Items(src, metav1.TypeMeta{APIVersion: id.APIVersion, Kind: id.Kind})
+	switch {
+	case err != nil:
 		return items, &placedError{pointer: base, message: err.Error()}
-	}
-	if !ok && id.Kind != "List" {
+	case !ok:
 		return append(items, &Item{File: d.File, Doc: d.Document, Base: base, JSON: src, identity: id,
 			in: d.in, named: d.named, rendered: d.rendered, regular: d.regular, maxDocument: d.maxDocument}), nil
-	}
-	if depth == maxNesting {
-		return items, &placedError{pointer: base, message: fmt.Sprintf("lists are nested more than %d levels deep", maxNesting)}
+	case depth == manifest.MaxNesting:
+		return items, &placedError{pointer: base, message: manifest.ErrNesting.Error()}
 	}
 	var first error
 	for i, item := range list {
-		items, err = d.expand(items, item, base+"/items/"+strconv.Itoa(i), id, depth+1)
+		items, err = d.expand(items, item, base+"/items/"+strconv.Itoa(i), depth+1)
 		if err != nil && first == nil {
 			first = err
 		}
 	}
 	return items, first
-}
-
-// WithMember inserts a member before the others of an object.
-func WithMember(src []byte, key, value string) []byte {
-	i := 0
-	for src[i] != '{' {
-		i++
-	}
-	quoted, _ := json.Marshal(value) // a string never fails
-	out := append([]byte(`{"`+key+`":`), quoted...)
-	rest := src[i+1:]
-	for len(rest) > 0 && strings.IndexByte(" \t\r\n", rest[0]) >= 0 {
-		rest = rest[1:]
-	}
-	if len(rest) > 0 && rest[0] != '}' {
-		out = append(out, ',')
-	}
-	return append(out, rest...)
 }
 
 // Identify returns the identity of an object in JSON.
@@ -405,31 +370,6 @@ func describe(c byte) string {
 		return "nothing"
 	}
 	return "a number"
-}
-
-// listItems returns the items of a list. ok is false if there is no list of items.
-func listItems(src []byte) (items [][]byte, ok bool, err error) {
-	var r jsonx.Reader
-	r.Borrow(src)
-	err = r.Members(func(name string) error {
-		if name != "items" || r.Peek() != '[' {
-			return r.Skip()
-		}
-		items, ok = nil, true
-		return r.Items(func(int) error {
-			r.Peek()
-			start := r.Offset()
-			if err := r.Skip(); err != nil {
-				return err
-			}
-			items = append(items, src[start:r.Offset()])
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, false, err
-	}
-	return items, ok, nil
 }
 
 // Place is where an object is in a file, to read it again: a program that needs few of many

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"espalier.dev/api"
+	"espalier.dev/api/manifest"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/crd"
 	"espalier.dev/internal/upstream"
@@ -181,7 +182,7 @@ func withType(src []byte, apiVersion, kind string) []byte {
 	if id, err := api.Identify(src); err != nil || id.Kind != "" {
 		return src
 	}
-	return input.WithMember(input.WithMember(src, "kind", kind), "apiVersion", apiVersion)
+	return manifest.WithMember(manifest.WithMember(src, "kind", kind), "apiVersion", apiVersion)
 }
 
 // servedVersion returns the version in which objects are read: the storage version if it is

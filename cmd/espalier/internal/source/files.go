@@ -11,6 +11,7 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"espalier.dev/api"
+	"espalier.dev/api/manifest"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/spool"
 	"espalier.dev/crd"
@@ -132,7 +133,7 @@ func WithNamespace(src []byte, namespace string) []byte {
 		start := r.Offset()
 		err := r.Skip()
 		if name == "metadata" && isObject {
-			out = slices.Concat(src[:start], input.WithMember(src[start:r.Offset()], "namespace", namespace), src[r.Offset():])
+			out = slices.Concat(src[:start], manifest.WithMember(src[start:r.Offset()], "namespace", namespace), src[r.Offset():])
 		}
 		return err
 	})

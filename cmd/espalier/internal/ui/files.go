@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"espalier.dev/api"
+	"espalier.dev/api/manifest"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/web/protocol"
 )
@@ -221,24 +222,52 @@ func (r *reading) one(name string) (File, error) {
 		to := &objects
 		if src, err := d.JSON(); err == nil {
 			id, err := api.Identify(src)
-			switch {
-			case err != nil || id.APIVersion == "" || id.Kind == "":
+			if err != nil || id.APIVersion == "" || id.Kind == "" {
 				continue // it is no manifest
-			case api.IsDefinition(id):
+			}
+			items, _, err := manifest.Items(src, id)
+			if err != nil {
+				items = nil // what is wrong with the list is a finding
+			}
+			n := countCRDs(items)
+			if api.IsDefinition(id) || n > 0 && n == len(items) {
 				to = &crds
+			} else if n > 0 {
+				for _, item := range items {
+					if countCRDs([][]byte{item}) > 0 {
+						appendDocument(&crds, item)
+					} else {
+						appendDocument(&objects, item)
+					}
+				}
+				continue
 			}
 		}
-		source := bytes.TrimPrefix(d.Source(), []byte("---\n"))
-		if to.Len() > 0 {
-			to.WriteString("---\n")
-		}
-		to.Write(source)
-		if !bytes.HasSuffix(source, []byte("\n")) {
-			to.WriteByte('\n')
-		}
+		appendDocument(to, bytes.TrimPrefix(d.Source(), []byte("---\n")))
 	}
 	out.CRDs, out.Objects = crds.String(), objects.String()
 	return out, problem
+}
+
+// countCRDs returns how many of some objects in JSON are CRDs.
+func countCRDs(objects [][]byte) (n int) {
+	for _, src := range objects {
+		if id, err := api.Identify(src); err == nil && api.IsDefinition(id) {
+			n++
+		}
+	}
+	return n
+}
+
+// appendDocument appends a document to a YAML stream.
+func appendDocument(to *bytes.Buffer, source []byte) {
+	if to.Len() > 0 {
+		to.WriteString("---\n")
+	}
+	to.Write(source)
+	if !bytes.HasSuffix(source, []byte("\n")) {
+		to.WriteByte('\n')
+	}
 }
 
 // text reads the text of a file, which may have been replaced since the directory was read: opening a
