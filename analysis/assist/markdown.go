@@ -42,7 +42,8 @@ func fieldParagraphs(f *explain.Field, cost func(path string, rule int) string) 
 	}
 	for inner := f; inner != nil; {
 		for i, r := range inner.Rules {
-			text := "Rule:\n```cel\n" + r.Rule + "\n```"
+			fence := strings.Repeat("`", max(3, backticks(r.Rule)+1))
+			text := "Rule:\n" + fence + "cel\n" + r.Rule + "\n" + fence
 			notes := r.Notes()
 			if cost != nil {
 				if note := cost(inner.Path, i); note != "" {
@@ -65,14 +66,25 @@ func fieldParagraphs(f *explain.Field, cost func(path string, rule int) string) 
 
 // code formats text as code.
 func code(text string) string {
-	fence := "`"
-	for strings.Contains(text, fence) {
-		fence += "`"
-	}
+	fence := strings.Repeat("`", backticks(text)+1)
 	if strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
 		text = " " + text + " "
 	}
 	return fence + text + fence
+}
+
+// backticks returns the length of the longest run of backticks in a text.
+func backticks(text string) (longest int) {
+	run := 0
+	for i := range len(text) {
+		if text[i] != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	return longest
 }
 
 // escapeMarkdown returns text whose characters Markdown does not interpret. Lists and line breaks of
