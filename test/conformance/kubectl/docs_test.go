@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 
 	"espalier.dev/internal/pages"
 )
+
+var update = flag.Bool("update", false, "write the output of commands into the pages below docs")
 
 // program is espalier, once buildProgram has built it in binDir, where a shell finds it.
 var program struct {
@@ -62,7 +65,7 @@ func TestDocs(t *testing.T) {
 			buildProgram(t, "./cmd/espalier")
 			s := &shell{dir: dir, env: append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KUBECONFIG=") }),
 				"PATH="+binDir+string(filepath.ListSeparator)+os.Getenv("PATH"), "HOME="+t.TempDir())}
-			p.Run(t, pages.Runner{Dir: dir, Run: s.run, Start: s.start})
+			p.Run(t, pages.Runner{Dir: dir, Run: s.run, Start: s.start, Update: *update, Path: filepath.Join(root, filepath.FromSlash(p.Name))})
 		})
 	}
 	if followed == 0 {
