@@ -234,7 +234,11 @@ func (k *kind) CheckApplied(src []byte, report bool) (known []byte, complaints [
 		return nil, nil, err
 	}
 	if !drops {
-		return src, duplicatesOf(complaints), misfit(undeclaredFields(tree, k.goType()))
+		if err := misfit(undeclaredFields(tree, k.goType())); err != nil {
+			return nil, nil, err
+		}
+		// What is left to drop are annotations, which nobody should own.
+		return api.DropForeign(src), duplicatesOf(complaints), nil
 	}
 	if dropUnknown(tree, k.goType()) {
 		known, err = jsonx.Append(nil, tree)
