@@ -132,6 +132,41 @@ func TestEmptyUnsupported(t *testing.T) {
 	}
 }
 
+// TestEmptyFails has a server that deletes nothing, and objects with long names: its errors stay short.
+func TestEmptyFails(t *testing.T) {
+	t.Parallel()
+	const objects = 1000
+	var text strings.Builder
+	for i := range objects {
+		fmt.Fprintf(&text, `{"metadata":{"name":"%d-%s"}},`, i, strings.Repeat("x", 2*maxPath))
+	}
+	o := newOthers(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"items":[%s]}`, strings.TrimSuffix(text.String(), ","))
+	})
+	o.serve(0, "list delete", "things")
+	left := o.Empty(t.Context(), "ns")
+	if len(left.Failures) != 1 {
+		t.Fatal(len(left.Failures), "failures")
+	}
+	got := left.Failures[0].Error()
+	for _, want := range []string{"DELETE /apis/g1.example.com/v1/namespaces/ns/things/0-x", "x: 500 Internal Server Error\n",
+		fmt.Sprintf("%d more objects could not be deleted", objects-maxErrors)} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nlacks %s", got, want)
+		}
+	}
+	if most := (maxErrors + 1) * (maxPath + 100); len(got) > most {
+		t.Errorf("the error has %d bytes, more than %d", len(got), most)
+	}
+	if n := len(o.requests); n != objects+1 {
+		t.Errorf("%d requests", n)
+	}
+}
+
 // TestEmptyHangs has a server that does not answer: it is asked once, and others are emptied at the same time.
 func TestEmptyHangs(t *testing.T) {
 	t.Parallel()

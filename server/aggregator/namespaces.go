@@ -35,6 +35,10 @@ const (
 	// different finalizers that are reported for a version.
 	maxFinalizers = 64 << 10
 	maxNames      = 1000
+	// maxErrors is the number of errors that are reported for a resource, and maxPath limits the length of a path in
+	// an error: it may end with a name that another server has made up.
+	maxErrors = 3
+	maxPath   = 512
 	// emptied is the number of versions that are emptied at a time.
 	emptied = 8
 )
@@ -44,11 +48,14 @@ type unreachableError struct{ error }
 
 // statusError is the error of a request with an unsuccessful answer.
 type statusError struct {
-	method, path, status string
-	code                 int
+	request string
+	code    int
 }
 
-func (e *statusError) Error() string { return fmt.Sprintf("%s %s: %s", e.method, e.path, e.status) }
+func (e *statusError) Error() string {
+	// The text of the status is that of another server, and of any length.
+	return fmt.Sprintf("%s: %d %s", e.request, e.code, http.StatusText(e.code))
+}
 
 // unsupported reports whether a server answered that it does not support a request, or does not have the
 // resource. As in kube-controller-manager, it need not support what its discovery document lists.
@@ -153,18 +160,27 @@ func (a *Aggregator) emptyResource(ctx context.Context, b *backend, path, name s
 	return nil
 }
 
-// deleteEach deletes objects one by one. Those that the server does not delete are left.
-func (a *Aggregator) deleteEach(ctx context.Context, b *backend, path string, list []item) (err error) {
+// deleteEach deletes objects one by one. Those that the server does not delete are left. It returns the first
+// errors, and their number: there may be one for each object.
+func (a *Aggregator) deleteEach(ctx context.Context, b *backend, path string, list []item) error {
+	var errs []error
+	more := 0
 	for _, one := range list {
-		_, failed := a.send(ctx, b, http.MethodDelete, path+"/"+url.PathEscape(one.Metadata.Name), "propagationPolicy=Background")
-		if !unsupported(failed) {
-			err = errors.Join(err, failed)
-		}
-		if errors.As(failed, new(unreachableError)) {
-			break
+		_, err := a.send(ctx, b, http.MethodDelete, path+"/"+url.PathEscape(one.Metadata.Name), "propagationPolicy=Background")
+		switch {
+		case err == nil || unsupported(err):
+		case errors.As(err, new(unreachableError)):
+			return err // the reason why the others are left, too
+		case len(errs) < maxErrors:
+			errs = append(errs, err)
+		default:
+			more++
 		}
 	}
-	return err
+	if more > 0 {
+		errs = append(errs, fmt.Errorf("%d more objects could not be deleted", more))
+	}
+	return errors.Join(errs...)
 }
 
 // item is what has to be known of an object: the metadata of a hostile server could need a hundred times the
@@ -231,6 +247,7 @@ func (a *Aggregator) list(ctx context.Context, b *backend, path string) ([]item,
 func (a *Aggregator) send(ctx context.Context, b *backend, method, path, query string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, emptyTime)
 	defer cancel()
+	request := method + " " + path[:min(len(path), maxPath)]
 	service := b.service.Spec.Service
 	address, err := a.config.Services.ResolveEndpoint(service.Namespace, service.Name, b.port())
 	if err != nil {
@@ -245,17 +262,17 @@ func (a *Aggregator) send(ctx context.Context, b *backend, method, path, query s
 		[]string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"}, nil)
 	resp, err := b.transport.RoundTrip(req)
 	if err != nil {
-		return nil, unreachableError{fmt.Errorf("%s %s: %w", method, path, err)}
+		return nil, unreachableError{fmt.Errorf("%s: %w", request, err)}
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxList+1))
 	switch {
 	case err != nil:
-		return nil, unreachableError{fmt.Errorf("%s %s: %w", method, path, err)}
+		return nil, unreachableError{fmt.Errorf("%s: %w", request, err)}
 	case len(text) > maxList:
-		return nil, fmt.Errorf("%s: %w: the limit is %d bytes", path, errTooLarge, maxList)
+		return nil, fmt.Errorf("%s: %w: the limit is %d bytes", request, errTooLarge, maxList)
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return nil, &statusError{method: method, path: path, status: resp.Status, code: resp.StatusCode}
+		return nil, &statusError{request: request, code: resp.StatusCode}
 	}
 	return text, nil
 }
