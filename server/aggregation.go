@@ -61,7 +61,9 @@ func newAggregator(f *foundation, defs *definitions.Definitions, published []pub
 		},
 		Loopback: f.config.LoopbackClientConfig,
 		Own:      own, Catalog: defs.Catalog,
-		Timeout: f.options.RequestTimeout,
+		Timeout:  f.options.RequestTimeout,
+		MaxReads: f.options.MaxRequestsInFlight, MaxWrites: f.options.MaxMutatingRequestsInFlight, Mutates: mutates,
+		Serializer: f.codecs, Drained: f.config.DrainedNotify(),
 		Passive: f.options.past() > 0,
 	}
 	var notifier dynamiccertificates.Notifier = f.identity

@@ -64,6 +64,8 @@ type foundation struct {
 	codecs serializer.CodecFactory
 	// ids makes the names and UIDs of new objects. Nil means random ones.
 	ids *ids.Source
+	// others proxies requests to other servers. It is nil until install has made it.
+	others *aggregator.Aggregator
 }
 
 // paths returns the paths of discovery, OpenAPI and resources, and the prefixes of further ones.
@@ -153,6 +155,7 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 	if err != nil {
 		return nil, err
 	}
+	f.others = others
 	addControllers(f, objects.New(objects.Config{
 		Store: f.db.store, Kinds: kubernetes, Custom: resources,
 		Definition: defs.Resource().Definition, Catalog: defs.Catalog, Remote: others.Serves, Admission: chain,

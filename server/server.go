@@ -33,6 +33,7 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/sets"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
@@ -40,6 +41,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"espalier.dev/server/aggregator"
 	"espalier.dev/server/builtin"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/etcd/kine"
@@ -176,9 +178,14 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		recordAgents(c)
 	}
 	c.RequestTimeout = o.RequestTimeout
-	// As in kube-apiserver: the servers of API services may serve such resources.
-	c.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch", "proxy"),
+	// As in kube-apiserver: the servers of API services may serve such resources. Upgrades by other names are
+	// long-running, too. There are no requests before install has made others.
+	long := genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch", "proxy"),
 		sets.NewString("attach", "exec", "proxy", "log", "portforward"))
+	var others *aggregator.Aggregator
+	c.LongRunningFunc = func(req *http.Request, info *apirequest.RequestInfo) bool {
+		return long(req, info) || others.Upgrades(req, info)
+	}
 	c.MinRequestTimeout = int(o.MinRequestTimeout.Seconds())
 	c.GoawayChance = o.GoawayChance
 	c.EnableProfiling = o.Profiling
@@ -256,7 +263,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		codecs:      codecs,
 	}
 	s.definitions, err = install(f, api)
-	s.ids = f.ids
+	s.ids, others = f.ids, f.others
 	if err != nil {
 		api.Destroy()
 		return nil, err

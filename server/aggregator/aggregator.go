@@ -57,6 +57,14 @@ type Config struct {
 	Catalog func() *crd.Catalog
 	// Timeout is the time after which another server must have begun to answer.
 	Timeout time.Duration
+	// MaxReads and MaxWrites limit the concurrent requests of this server that do not change data, and those that do:
+	// other servers get a share of them. Zero means no limit. Mutates tells them apart.
+	MaxReads, MaxWrites int
+	Mutates             func(*apirequest.RequestInfo) bool
+	// Serializer encodes errors.
+	Serializer runtime.NegotiatedSerializer
+	// Drained is closed when this server is stopping, and all requests are answered that are not long-running.
+	Drained <-chan struct{}
 	// Passive makes the server write no API services: it shows a past state.
 	Passive bool
 }
@@ -84,6 +92,8 @@ type Aggregator struct {
 	// crds are the CRDs whose API services have to be looked at.
 	crds *pending
 
+	seats seats
+
 	// listeners are called after each change of the table.
 	listeners []func()
 
@@ -97,7 +107,7 @@ func New(c Config) *Aggregator {
 		config: c, dial: &transport.DialHolder{Dial: c.Dial},
 		loaded: make(chan struct{}), refresh: make(chan struct{}, 1),
 		wanted: make(chan struct{}), foreign: make(chan struct{}), registered: make(chan struct{}),
-		crds: newPending(),
+		crds: newPending(), seats: seats{taken: map[seat]int{}},
 	}
 	a.start = sync.OnceFunc(func() { close(a.wanted) })
 	a.startProxy = sync.OnceFunc(func() { close(a.foreign) })

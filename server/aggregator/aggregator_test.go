@@ -2,13 +2,11 @@ package aggregator_test
 
 import (
 	"bufio"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,7 +15,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
 
 	"espalier.dev/server"
 	"espalier.dev/server/servertest"
@@ -88,7 +85,10 @@ func TestProxy(t *testing.T) {
 			t.Error(code, text)
 		}
 	})
-	t.Run("upgrade", func(t *testing.T) { exchangeLines(t, s, version+"/namespaces/default/widgets/one/exec") })
+	t.Run("upgrade", func(t *testing.T) {
+		c := requestUpgrade(t, s, version+"/namespaces/default/widgets/one/exec")
+		c.exchange(t)
+	})
 	t.Run("discovery", func(t *testing.T) { checkDiscovery(t, s, c) })
 	t.Run("automatic", func(t *testing.T) { checkAutomatic(t, s, c) })
 	t.Run("trust", func(t *testing.T) {
@@ -201,43 +201,6 @@ func gone(t *testing.T, s *server.Server, c *http.Client, path string) {
 		}
 		return nil
 	})
-}
-
-// exchangeLines switches protocols through the proxy, and exchanges a line.
-func exchangeLines(t *testing.T, s *server.Server, path string) {
-	config, err := s.ClientConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	tlsConfig, err := rest.TLSConfigFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tlsConfig.NextProtos = []string{"http/1.1"}
-	u, err := url.Parse(s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := tls.Dial("tcp", u.Host, tlsConfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-	_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nContent-Length: 0\r\n\r\n", path)
-	in := bufio.NewReader(conn)
-	resp, err := http.ReadResponse(in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if resp.StatusCode != http.StatusSwitchingProtocols {
-		text, _ := io.ReadAll(resp.Body)
-		t.Fatalf("%s %s", resp.Status, text)
-	}
-	_, _ = io.WriteString(conn, "hello\n")
-	if line, err := in.ReadString('\n'); err != nil || line != "echo hello\n" {
-		t.Errorf("%q %v", line, err)
-	}
 }
 
 // checkDiscovery checks what clients discover while the server of widgets is available.
@@ -354,7 +317,8 @@ func checkAutomatic(t *testing.T, s *server.Server, c *http.Client) {
 	gone(t, s, c, apiServices+"/v1.crd.example.com")
 }
 
-// TestHangs has a server that stops to answer: nothing else does, and requests end.
+// TestHangs has a server that stops to answer: nothing else does, and requests end. An upgraded connection goes on,
+// whatever its resource is.
 func TestHangs(t *testing.T) {
 	t.Parallel()
 	o := servertest.Options(t)
@@ -364,6 +328,7 @@ func TestHangs(t *testing.T) {
 	b := newBackend(t, "hangs", "hangs.example.com")
 	b.register(s, c, "hangs")
 	await(t, s, c, "v1.hangs.example.com", "True", "Passed")
+	upgraded := requestUpgrade(t, s, "/apis/hangs.example.com/v1/namespaces/default/widgets/one/vnc")
 	b.behave(func(_ http.ResponseWriter, r *http.Request) bool {
 		select {
 		case <-r.Context().Done():
@@ -377,6 +342,7 @@ func TestHangs(t *testing.T) {
 		if code != http.StatusGatewayTimeout && code != http.StatusServiceUnavailable || time.Since(begun) > 30*time.Second {
 			t.Errorf("%s: %d %s after %v", path, code, text, time.Since(begun))
 		}
+		upgraded.exchange(t) // its request began earlier
 	}
 	for _, path := range []string{"/apis", "/openapi/v3", "/apis/apps/v1/deployments", apiServices} {
 		begun := time.Now()

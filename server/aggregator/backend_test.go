@@ -156,7 +156,7 @@ func (b *backend) serve(w http.ResponseWriter, r *http.Request) {
 		case <-b.stop:
 			panic(http.ErrAbortHandler)
 		}
-	case strings.HasSuffix(r.URL.Path, "/exec"):
+	case strings.HasSuffix(r.URL.Path, "/exec"), strings.HasSuffix(r.URL.Path, "/vnc"):
 		b.upgrade(w)
 	case strings.HasSuffix(r.URL.Path, "/widgets/moved"):
 		http.Redirect(w, r, "https://127.0.0.1:1/", http.StatusFound)

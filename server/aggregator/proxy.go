@@ -1,11 +1,9 @@
 package aggregator
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -41,8 +39,8 @@ func fail(w http.ResponseWriter, req *http.Request, message string, code int) {
 // proxy sends a request to another server, and its response to the client.
 //
 // Nothing outlives the request: the context of the request to the other server ends with it, and that ends
-// the goroutines of the transport. An upgraded connection is closed when one of its sides is, or when the
-// network of the server closes.
+// the goroutines of the transport. An upgraded connection is closed when one of its sides is, or when this
+// server stops.
 func (a *Aggregator) proxy(b *backend, w http.ResponseWriter, req *http.Request) {
 	if !b.available {
 		fail(w, req, "service unavailable", http.StatusServiceUnavailable)
@@ -61,6 +59,12 @@ func (a *Aggregator) proxy(b *backend, w http.ResponseWriter, req *http.Request)
 }
 
 func (a *Aggregator) forward(b *backend, who user.Info, w http.ResponseWriter, req *http.Request) {
+	giveBack, err := a.take(req.Context(), b)
+	if err != nil {
+		a.reject(err, b, w, req)
+		return
+	}
+	defer giveBack()
 	service := b.service.Spec.Service
 	address, err := a.config.Services.ResolveEndpoint(service.Namespace, service.Name, b.port())
 	if err != nil {
@@ -75,20 +79,21 @@ func (a *Aggregator) forward(b *backend, who user.Info, w http.ResponseWriter, r
 	defer end()
 	sent = sent.WithContext(ctx)
 
-	upgrade := httpstream.IsUpgradeRequest(req)
+	upgrades := httpstream.IsUpgradeRequest(req)
 	uid := ""
 	if utilfeature.DefaultFeatureGate.Enabled(features.RemoteRequestHeaderUID) {
 		uid = who.GetUID()
 	}
 	var rt http.RoundTripper = &firstByte{next: b.transport, begun: begun}
 	rt = transport.NewAuthProxyRoundTripper(who.GetName(), uid, who.GetGroups(), who.GetExtra(), rt)
-	if upgrade {
+	if upgrades {
 		// The handler dials by itself, without the round tripper, and then only waits for the connection.
 		transport.SetAuthProxyHeaders(sent, who.GetName(), uid, who.GetGroups(), who.GetExtra())
-		sent = sent.WithContext(context.WithValue(ctx, closesKey{}, true))
-		w = &hijackNotifier{ResponseWriter: w, begun: begun}
+		u := &upgrade{stopTimer: begun}
+		sent = sent.WithContext(context.WithValue(ctx, upgradeKey{}, u))
+		w = &hijacker{ResponseWriter: w, upgrade: u}
 	}
-	h := proxy.NewUpgradeAwareHandler(location, rt, true, upgrade, responder{})
+	h := proxy.NewUpgradeAwareHandler(location, rt, true, upgrades, responder{})
 	h.RejectForwardingRedirects = true
 	utilflowcontrol.RequestDelegated(req.Context())
 	h.ServeHTTP(w, sent)
@@ -97,30 +102,40 @@ func (a *Aggregator) forward(b *backend, who user.Info, w http.ResponseWriter, r
 // errSlow is the reason of requests that end because another server does not answer.
 var errSlow = errors.New("the server did not begin to answer in time")
 
-// errStopping is the reason of watches that end because this server stops.
+// errStopping is the reason of requests that end because this server stops.
 var errStopping = errors.New("the server is shutting down")
 
-// limit returns a context that ends if another server does not begin to answer in time, and when this
-// server stops, as the context of a local watch does. begun is called when the other server begins to answer,
-// and end when the request is done. Requests that are not long-running have a deadline anyway.
+// limit returns the context of a request to another server. A request that is not long-running has a deadline, and
+// a stopping server waits for it. The context of a long-running one ends if the other server does not begin to
+// answer in time, and when this server stops: a watch ends as a local one does, and all others when the requests
+// that a stopping server waits for are answered. begun is called when the other server begins to answer, and end
+// when the request is done.
 func (a *Aggregator) limit(parent context.Context) (ctx context.Context, begun, end func()) {
-	if _, ok := parent.Deadline(); ok {
+	if !longRunning(parent) {
 		return parent, func() {}, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(parent)
 	timer := time.AfterFunc(a.config.Timeout, func() {
 		cancel(fmt.Errorf("%w: %v", errSlow, a.config.Timeout))
 	})
+	stopping := a.config.Drained
 	if signals := apirequest.ServerShutdownSignalFrom(parent); signals != nil {
-		go func() { // it ends with the request
-			select {
-			case <-signals.ShuttingDown():
-				cancel(errStopping)
-			case <-ctx.Done():
-			}
-		}()
+		stopping = signals.ShuttingDown() // only watches have it
 	}
+	go func() { // it ends with the request
+		select {
+		case <-stopping:
+			cancel(errStopping)
+		case <-ctx.Done():
+		}
+	}()
 	return ctx, func() { timer.Stop() }, func() { timer.Stop(); cancel(nil) }
+}
+
+// longRunning reports whether a request is long-running: all others have a deadline.
+func longRunning(ctx context.Context) bool {
+	_, bounded := ctx.Deadline()
+	return !bounded
 }
 
 // firstByte is a round tripper that notices the beginning of a response.
@@ -147,53 +162,6 @@ func (f *firstByte) RoundTrip(req *http.Request) (*http.Response, error) {
 func (f *firstByte) WrappedRoundTripper() http.RoundTripper { return f.next }
 
 var _ utilnet.RoundTripperWrapper = &firstByte{}
-
-// closesKey marks the context of requests whose connections must be closed when it ends.
-type closesKey struct{}
-
-// Closing returns a dialer whose connections for upgrades are closed when the context of the request
-// ends: nothing else interrupts who waits for them.
-func Closing(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := dial(ctx, network, address)
-		if err != nil || ctx.Value(closesKey{}) == nil {
-			return c, err
-		}
-		stop := context.AfterFunc(ctx, func() { _ = c.Close() })
-		return &closing{Conn: c, stop: stop}, nil
-	}
-}
-
-// closing is a connection that is closed when a context ends.
-type closing struct {
-	net.Conn
-	stop func() bool
-}
-
-// Close closes the connection.
-func (c *closing) Close() error {
-	c.stop()
-	return c.Conn.Close()
-}
-
-// hijackNotifier notices when the connection of a client is taken over, which is when the other server
-// has answered.
-type hijackNotifier struct {
-	http.ResponseWriter
-	begun func()
-}
-
-// Hijack takes over the connection.
-func (h *hijackNotifier) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	h.begun()
-	return http.NewResponseController(h.ResponseWriter).Hijack()
-}
-
-// Flush sends what is buffered.
-func (h *hijackNotifier) Flush() { _ = http.NewResponseController(h.ResponseWriter).Flush() }
-
-// Unwrap returns the response writer below.
-func (h *hijackNotifier) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
 // responder answers requests that cannot be sent to another server.
 type responder struct{}
