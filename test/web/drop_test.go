@@ -1,11 +1,14 @@
 package web
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
 )
 
 // TestDrop drops files and a folder on the page.
@@ -44,6 +47,33 @@ func TestDrop(t *testing.T) {
 		drop(filepath.Join(dir, "folder"))
 		b.wait(`editor("Object").value().includes("name: deep") && !editor("Object").value().includes("Hidden")`)
 		b.wait(`editor("CustomResourceDefinitions").value().includes("tests.example.com")`)
+	})
+	t.Run("lists of CRDs", func(t *testing.T) {
+		const crd = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "NAME.example.com"}}`
+		write("lists/crds.json", `{"apiVersion": "v1", "kind": "List", "items": [`+strings.Replace(crd, "NAME", "jsons", 1)+`]}`)
+		write("lists/crds.yaml", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: apiextensions.k8s.io/v1\n  kind: CustomResourceDefinition\n  metadata: {name: yamls.example.com}\n")
+		write("lists/object.yaml", "apiVersion: example.com/v1\nkind: Test\nmetadata: {name: refers}\nspec:\n  to:\n    kind: CustomResourceDefinition\n")
+		write("lists/objects.yaml", "apiVersion: v1\nkind: List\nitems:\n- kind: Test\n  spec:\n    kind: CustomResourceDefinition\n  metadata: {name: listed}\n")
+		drop(filepath.Join(dir, "lists"))
+		b.wait(`["refers", "listed"].every((name) => editor("Object").value().includes(name)) && !editor("Object").value().includes("example.com\"}")`)
+		b.wait(`["jsons", "yamls"].every((name) => editor("CustomResourceDefinitions").value().includes(name + ".example.com"))`)
+	})
+	t.Run("too many files", func(t *testing.T) {
+		var files []string
+		for i := range 201 {
+			files = append(files, write(fmt.Sprintf("many/%03d.yaml", i), fmt.Sprintf("kind: Test%03d\n", i)))
+		}
+		for name, open := range map[string]func(){
+			"dropped": func() { drop(filepath.Join(dir, "many")) },
+			"chosen":  func() { b.run(chromedp.SetUploadFiles("#chooser", files, chromedp.ByQuery, chromedp.NodeReady)) },
+		} {
+			b.do(`document.getElementById("message").textContent = ""`)
+			open()
+			b.text("only the first 200 files were read")
+			if got := b.eval(`editor("Object").value().split("---").length`); got != "200" {
+				t.Errorf("%s documents are %s", got, name)
+			}
+		}
 	})
 	t.Run("nothing to read", func(t *testing.T) {
 		drop(write("other.txt", "text"))

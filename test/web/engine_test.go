@@ -65,6 +65,34 @@ func newEngineHost(t *testing.T, load, ask string) *engineHost {
 	return h
 }
 
+// TestEngineType shows that the page loads WebAssembly from a host that sends it as another type.
+func TestEngineType(t *testing.T) {
+	chromium(t)
+	files := http.FileServer(http.Dir(filepath.Join(root, "web", "page", "static")))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/wasm_exec.js":
+			w.Header().Set("Content-Type", "text/javascript")
+			_, _ = io.WriteString(w, `self.Go = class {
+  importObject = {};
+  run() {
+    self.espalierAnswer = async () => '{"answer": {"crds": [], "text": [], "old": [], "rules": [], "findings": [], "objects": [{"semantics": "kep", "verdict": "accepted", "findings": []}]}}';
+    return new Promise(() => {});
+  }
+};`)
+		case "/small.wasm", "/espalier.wasm":
+			w.Header().Set("Content-Type", "text/plain")
+			_, _ = io.WriteString(w, "\x00asm\x01\x00\x00\x00")
+		default:
+			files.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	b := open(t, s.URL, 1000, 700, false)
+	b.text("Accepted: an API server would create this object")
+	b.wait(`document.getElementById("loading").hidden`)
+}
+
 // TestEngineEnds shows that a request that ends the engine is not repeated.
 func TestEngineEnds(t *testing.T) {
 	h := newEngineHost(t, "", "out of memory")

@@ -1,12 +1,22 @@
 package web
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
+
+// clipboard lets the page use the clipboard, which needs the focus.
+func (b *tab) clipboard() {
+	b.t.Helper()
+	b.run(browser.GrantPermissions([]browser.PermissionType{browser.PermissionTypeClipboardReadWrite, browser.PermissionTypeClipboardSanitizedWrite}),
+		emulation.SetFocusEmulationEnabled(true))
+}
 
 // copied clicks the button that copies what the explorer shows, and returns the text of the clipboard.
 func (b *tab) copied() string {
@@ -29,7 +39,7 @@ func (b *tab) form(id, want string) {
 // TestForms uses the explorer: search, all forms of a schema, copies, samples, versions.
 func TestForms(t *testing.T) {
 	b := open(t, serve(t), 1440, 900, false)
-	b.run(browser.GrantPermissions([]browser.PermissionType{browser.PermissionTypeClipboardReadWrite, browser.PermissionTypeClipboardSanitizedWrite}))
+	b.clipboard()
 	b.text("Rejected")
 	b.visit(link(t, map[string]any{"view": "explorer", "crds": richCRD}))
 	b.text("Namespaced resource things of group example.com, short names th.")
@@ -93,6 +103,33 @@ func TestForms(t *testing.T) {
 		b.screenshot("explorer-deprecated")
 		b.accessible("a deprecated version")
 	})
+}
+
+// TestCopyWithoutClipboard copies on a page that has no clipboard, as those that come over plain http.
+func TestCopyWithoutClipboard(t *testing.T) {
+	b := open(t, serve(t), 1000, 700, false)
+	b.clipboard()
+	b.text("Rejected")
+	b.do(`window.clipboard = navigator.clipboard; Object.defineProperty(navigator, "clipboard", {value: undefined}); undefined`)
+	read := func() (text string) {
+		t.Helper()
+		await := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
+		b.run(chromedp.Evaluate(`clipboard.readText()`, &text, await))
+		return text
+	}
+	b.do(`[...document.querySelectorAll(".stored button")].find((e) => e.textContent === "Copy").focus()`)
+	b.run(chromedp.KeyEvent(kb.Enter))
+	b.wait(`document.activeElement.textContent === "Copied"`)
+	if got := read(); !strings.HasPrefix(got, "apiVersion: example.com/v1") {
+		t.Errorf("copies %q", got)
+	}
+	b.do(`document.getElementById("share").focus()`)
+	b.run(chromedp.KeyEvent(kb.Enter))
+	b.wait(`document.activeElement.textContent === "Link copied"`)
+	if got := read(); got != b.eval("location.href") {
+		t.Errorf("copies %q", got)
+	}
+	b.text("This link works on this machine only")
 }
 
 // TestFormsSizes shows the explorer in all sizes, light and dark.

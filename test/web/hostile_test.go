@@ -153,6 +153,18 @@ func TestLinks(t *testing.T) {
 	})
 }
 
+// TestShareLimit shows that a state that no browser opens as a link is not shared.
+func TestShareLimit(t *testing.T) {
+	b := open(t, serve(t), 1000, 700, false)
+	b.text("Rejected")
+	b.do(`editor("Object").replace(Array.from({length: 150000}, () => "# " + Math.random().toString(36)).join("\n"))`)
+	b.click("Share")
+	b.text("The texts are too large for a link")
+	if got := b.eval("location.hash"); got != "" {
+		t.Errorf("the address bar has %.20s", got)
+	}
+}
+
 // TestDirectory shows the files of a directory, and what changes in them.
 func TestDirectory(t *testing.T) {
 	chromium(t)

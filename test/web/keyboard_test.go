@@ -64,44 +64,54 @@ func TestKeyboard(t *testing.T) {
 	})
 }
 
-// TestPrint shows what is printed: results, dark on white, and nothing to click.
+// printed checks how a view is printed: dark on white, no wider than the paper, and nothing to click.
+func (b *tab) printed(view string, hidden []string) {
+	t := b.t
+	t.Helper()
+	media := func(name string) {
+		b.run(emulation.SetEmulatedMedia().WithMedia(name).WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
+	}
+	media("print")
+	b.screenshot("print-" + view)
+	for _, name := range append([]string{".editor", ".fix", ".tabs"}, hidden...) {
+		if got := b.eval(`[...document.querySelectorAll("#view-` + view + ` ` + name + `, .top nav, .settings")].filter(e => e.offsetParent).length`); got != "0" {
+			t.Errorf("%s: %s is printed", view, name)
+		}
+	}
+	if got := b.eval(`getComputedStyle(document.body).color + " " + getComputedStyle(document.documentElement).getPropertyValue("--panel")`); got != "rgb(0, 0, 0) #ffffff" {
+		t.Errorf("%s: colors %s", view, got)
+	}
+	if got := b.eval(`document.documentElement.scrollWidth > innerWidth`); got != "false" {
+		t.Errorf("%s is wider than the paper", view)
+	}
+	// What is scrolled on the screen would be cut off.
+	if got := b.eval(`[...document.querySelectorAll("#view-` + view + ` *")].filter(e => e.offsetParent && getComputedStyle(e).overflowY === "auto" && e.scrollHeight > e.clientHeight + 1).map(e => e.className).join()`); got != "" {
+		t.Errorf("%s: %s is cut off", view, got)
+	}
+	var pdf []byte
+	b.run(chromedp.ActionFunc(func(ctx context.Context) (err error) {
+		pdf, _, err = page.PrintToPDF().Do(ctx)
+		return err
+	}))
+	if pages := strings.Count(string(pdf), "/Type /Page\n"); pages == 0 || pages > 3 {
+		t.Errorf("%s: %d pages", view, pages)
+	}
+	media("screen")
+}
+
+// TestPrint shows what is printed: results.
 func TestPrint(t *testing.T) {
 	b := open(t, serve(t), 1440, 900, true)
 	b.text("Rejected")
-	print := func(view string) {
-		t.Helper()
-		b.run(emulation.SetEmulatedMedia().WithMedia("print").WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
-		b.screenshot("print-" + view)
-		for _, hidden := range []string{".top nav", ".settings", "#view-" + view + " .editor", "#view-" + view + " .fix", "#view-" + view + " .tabs"} {
-			if got := b.eval(`[...document.querySelectorAll("` + hidden + `")].filter(e => e.offsetParent).length`); got != "0" {
-				t.Errorf("%s: %s is printed", view, hidden)
-			}
-		}
-		if got := b.eval(`getComputedStyle(document.body).color + " " + getComputedStyle(document.documentElement).getPropertyValue("--panel")`); got != "rgb(0, 0, 0) #ffffff" {
-			t.Errorf("%s: colors %s", view, got)
-		}
-		if got := b.eval(`document.documentElement.scrollWidth > innerWidth`); got != "false" {
-			t.Errorf("%s is wider than the paper", view)
-		}
-		var pdf []byte
-		b.run(chromedp.ActionFunc(func(ctx context.Context) (err error) {
-			pdf, _, err = page.PrintToPDF().Do(ctx)
-			return err
-		}))
-		if pages := strings.Count(string(pdf), "/Type /Page\n"); pages == 0 || pages > 3 {
-			t.Errorf("%s: %d pages", view, pages)
-		}
-		b.run(emulation.SetEmulatedMedia().WithMedia("screen").WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
-	}
-	print("playground")
+	b.printed("playground", nil)
 	b.click("Explorer")
 	b.click("schedule")
 	b.text("Cron schedule with five fields.")
-	print("explorer")
+	b.printed("explorer", nil)
 	b.click("Compare")
 	b.text("timeZone")
-	print("compare")
+	b.printed("compare", nil)
 	b.click("Lint")
 	b.wait(`document.querySelector("#view-lint .banner")`)
-	print("lint")
+	b.printed("lint", nil)
 }

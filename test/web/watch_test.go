@@ -8,12 +8,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // clusterHost answers as espalier ui does for a cluster with one CRD. It counts requests.
@@ -29,6 +31,8 @@ type clusterHost struct {
 	seen     map[string]int
 	last     map[string]string
 	open     int
+	// status is that of answers about the cluster, if it is not zero.
+	status int
 	// watch answers a watch, which stays open if the function returns true.
 	watch func(send func(string)) bool
 	// event is sent to the watch that is open.
@@ -74,8 +78,12 @@ func (h *clusterHost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	h.seen[name]++
 	h.last[name] = string(body)
-	revision := h.revision
+	revision, status := h.revision, h.status
 	h.mu.Unlock()
+	if name == "cluster" && status != 0 && r.Header.Get("Espalier-Token") != "new" {
+		http.Error(w, "open the link", status)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	answer := func(text string) { fmt.Fprintf(w, `{"answer": %s}`, text) }
 	switch name {
@@ -94,7 +102,7 @@ func (h *clusterHost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		answer(`{"inspected": true, "objects": 2, "failing": 1, "findings": [], "failures": [{"namespace": "x", "name": "first", "problems": 3}]}`)
 	case "cluster/object":
-		answer(`{"versions": [{"name": "v1", "storage": true, "text": "a: 1", "lines": [{"text": "a: 1"}]}], "findings": [], "inspected": true, "stored": []}`)
+		answer(`{"versions": [{"name": "v1", "storage": true, "text": "a: 1\nb: 2", "lines": [{"text": "a: 1", "pointer": "/a"}, {"text": "b: 2", "pointer": "/b"}]}], "findings": [], "inspected": true, "stored": []}`)
 	case "cluster/objects":
 		if strings.Contains(string(body), `"continue"`) {
 			fmt.Fprint(w, `{"error": {"code": "expired", "message": "forgotten"}}`)
@@ -255,6 +263,54 @@ func TestWatches(t *testing.T) {
 			t.Errorf("the object is checked in %q", got)
 		}
 	})
+}
+
+// TestChangeBroken shows that a change that cannot be read ends its watch, and that another one starts.
+func TestChangeBroken(t *testing.T) {
+	h, b := newClusterHost(t, accepted)
+	b.wait(`document.querySelector(".liveness")?.textContent === "live"`)
+	h.event <- "nonsense"
+	b.text("not live: ")
+	b.wait(`document.querySelector(".liveness")?.textContent === "live"`)
+	h.watches(1)
+	t.Run("print", func(t *testing.T) {
+		b.printed("cluster", []string{"aside", ".pager", ".liveness"})
+	})
+	t.Run("an object is one tab stop", func(t *testing.T) {
+		b.click("first")
+		b.text("a: 1")
+		b.do(`document.querySelector(".lines .field").focus()`)
+		for _, c := range []struct{ key, text string }{{kb.ArrowDown, "b: 2"}, {kb.Home, "a: 1"}, {kb.End, "b: 2"}, {kb.ArrowUp, "a: 1"}} {
+			b.run(chromedp.KeyEvent(c.key))
+			if got := b.eval(`document.activeElement.textContent`); got != c.text {
+				t.Errorf("the focus is on %s, want %s", got, c.text)
+			}
+		}
+		if got := b.eval(`document.querySelectorAll(".lines [tabindex='0'], .lines[tabindex='0']").length`); got != "1" {
+			t.Errorf("%s tab stops", got)
+		}
+	})
+}
+
+// TestTokenRejected shows that a token that was rejected is not sent again, and that another one is.
+func TestTokenRejected(t *testing.T) {
+	h, b := newClusterHost(t, accepted)
+	h.change(func() { h.status = http.StatusUnauthorized })
+	b.text("espalier ui answers 401: open the link that it has printed")
+	before := h.count("cluster")
+	b.run(chromedp.Sleep(2 * time.Second))
+	if after := h.count("cluster"); after != before {
+		t.Errorf("it is asked %d more times", after-before)
+	}
+	b.visit("#token=new")
+	for end := time.Now().Add(10 * time.Second); h.count("cluster") == before; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it is not asked with a new token")
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.problems = slices.DeleteFunc(b.problems, func(p string) bool { return strings.Contains(p, "401") })
 }
 
 // TestWatchesEnd shows that the page does not keep a server busy that ends each watch.

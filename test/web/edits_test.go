@@ -1,0 +1,201 @@
+package web
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// hold keeps the requests with a name in held. One that is canceled fails at once.
+func (b *tab) hold(name string) {
+	b.t.Helper()
+	b.do(`
+window.reallyFetch ??= window.fetch;
+window.held = [];
+window.fetch = (path, options) => String(path).endsWith(` + quoted(b.t, "api/"+name) + `)
+  ? new Promise((resolve, reject) => {
+      options.signal?.addEventListener("abort", () => reject(new DOMException("canceled", "AbortError")));
+      held.push({signal: options.signal, answer: () => reallyFetch(path, {...options, signal: undefined}).then(resolve)});
+    })
+  : reallyFetch(path, options);
+undefined`)
+}
+
+// release sends the requests that are held, and waits until the page has drawn what comes.
+func (b *tab) release() {
+	b.t.Helper()
+	await := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
+	b.run(chromedp.Evaluate(`(async () => {
+  window.fetch = reallyFetch;
+  await Promise.all(held.map((h) => h.answer()));
+  await new Promise((r) => setTimeout(r, 100));
+  await new Promise(requestAnimationFrame);
+})()`, nil, await))
+}
+
+// namespace returns an object that is accepted.
+func namespace(name string) string {
+	return "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: " + name + "\n"
+}
+
+// has fails the test if an editor does not have a text.
+func (b *tab) has(label, text string) {
+	b.t.Helper()
+	if got := b.eval(fmt.Sprintf("editor(%q).value()", label)); got != text {
+		b.t.Errorf("the text is %q, want %q", got, text)
+	}
+}
+
+// TestEditsStay shows that neither broken links nor the way back in the history discard what was typed.
+func TestEditsStay(t *testing.T) {
+	b := open(t, serve(t), 1000, 700, false)
+	b.text("Rejected")
+	t.Run("a broken link", func(t *testing.T) {
+		b.typeAt("Object", namespace("typed"))
+		b.visit("#s=$$$")
+		b.text("the link is not complete")
+		b.has("Object", namespace("typed"))
+	})
+	t.Run("a link in the history", func(t *testing.T) {
+		b.visit(link(t, map[string]any{"object": namespace("linked")}))
+		b.wait(`editor("Object").value().includes("linked")`)
+		b.typeAt("Object", namespace("later"))
+		b.do(`document.querySelector(".skip").click()`)
+		b.wait(`location.hash === "#main"`)
+		b.do(`history.back()`)
+		b.text("Your changes are kept")
+		b.has("Object", namespace("later"))
+	})
+	t.Run("a link that is pasted", func(t *testing.T) {
+		b.visit(link(t, map[string]any{"object": namespace("pasted")}))
+		b.wait(`editor("Object").value().includes("pasted")`)
+		b.visit(link(t, map[string]any{"object": namespace("other")}))
+		b.wait(`editor("Object").value().includes("other")`)
+		b.do(`history.back()`)
+		b.wait(`editor("Object").value().includes("pasted")`)
+	})
+	t.Run("the same example again", func(t *testing.T) {
+		pick(b, "Where the two semantics differ")
+		b.wait(`editor("Object").value().includes("name: demo")`)
+		b.typeAt("Object", namespace("typed"))
+		if got := b.eval(`picker.value + picker.selectedOptions[0].textContent`); got != "Choose an example…" {
+			t.Errorf("the picker shows %q: it cannot be chosen again", got)
+		}
+		pick(b, "Where the two semantics differ")
+		b.wait(`editor("Object").value().includes("name: demo")`)
+	})
+}
+
+// TestDirectoryEdits shows that the files of a directory can be chosen after a link was opened, and again.
+func TestDirectoryEdits(t *testing.T) {
+	chromium(t)
+	dir := t.TempDir()
+	write := func(name string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "object.yaml"), []byte(namespace(name)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first")
+	b := open(t, serve(t, dir), 1000, 700, false)
+	b.wait(`editor("Object").value().includes("name: first")`)
+	b.visit(link(t, map[string]any{"object": namespace("linked")}))
+	b.wait(`editor("Object").value().includes("linked")`)
+	if got := b.eval(`[...picker.options].map((o) => o.textContent).join()`); got != "Choose an object of the directory…,object.yaml" {
+		t.Errorf("the picker has %s", got)
+	}
+	write("second")
+	b.text("The files have changed: choose one to load it again.")
+	b.has("Object", namespace("linked"))
+	if got := b.eval(`picker.value`); got != "" {
+		t.Errorf("%s cannot be chosen again", got)
+	}
+	pick(b, "object.yaml")
+	b.wait(`editor("Object").value().includes("name: second")`)
+}
+
+// TestCompletionsMove shows that completions follow what is typed while the next ones are not there, and
+// that they close when the cursor moves.
+func TestCompletionsMove(t *testing.T) {
+	b := open(t, serve(t), 1000, 700, false)
+	b.text("Rejected")
+	const start = "apiVersion: example.com/v1\nkind: CronTab\nmetadata: {name: a}\n"
+	b.typeAt("Object", start)
+	b.run(chromedp.KeyEvent("sp"))
+	b.complete("Object", "spec")
+	b.hold("complete")
+	b.run(chromedp.KeyEvent("e"), chromedp.KeyEvent(kb.Enter))
+	b.wait(`editor("Object").value().trimEnd() === ` + quoted(t, start+"spec:\n  schedule: \"* * * * *\""))
+	b.release()
+	for name, key := range map[string]string{"Left": kb.ArrowLeft, "Right": kb.ArrowRight, "Home": kb.Home, "End": kb.End} {
+		b.typeAt("Object", start)
+		b.run(chromedp.KeyEvent("sp"))
+		b.complete("Object", "spec")
+		b.run(chromedp.KeyEvent(key))
+		if got := b.eval(`editor("Object").completion()`); got != "undefined" {
+			t.Errorf("after %s, %s is shown", name, got)
+		}
+	}
+}
+
+// TestUndo shows that an editor forgets its history with another example.
+func TestUndo(t *testing.T) {
+	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
+		b := open(t, serve(), 1000, 700, false)
+		b.text("Rejected")
+		undo := func() {
+			t.Helper()
+			b.do(`{ const e = editor("Object"); e.select(0, 0); if (e.kind === "plain") document.execCommand("undo"); }`)
+			if b.eval(`editor("Object").kind`) != "plain" {
+				b.run(chromedp.KeyEvent("z", chromedp.KeyModifiers(input.ModifierCtrl)))
+			}
+		}
+		before := b.eval(`editor("Object").value()`)
+		b.do(`editor("Object").select(0, 0)`)
+		b.run(chromedp.KeyEvent("#"))
+		b.wait(`editor("Object").value().startsWith("#")`)
+		undo()
+		b.has("Object", before)
+		b.run(chromedp.KeyEvent("#"))
+		b.wait(`editor("Object").value().startsWith("#")`)
+		pick(b, "A Deployment of Kubernetes itself")
+		b.wait(`editor("Object").value().includes("kind: Deployment")`)
+		picked := b.eval(`editor("Object").value()`)
+		undo()
+		b.has("Object", picked)
+	})
+}
+
+// TestCancel shows that typing cancels a check at once, with each editor.
+func TestCancel(t *testing.T) {
+	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
+		b := open(t, serve(), 1000, 700, false)
+		b.text("Rejected")
+		b.hold("check")
+		b.typeAt("Object", namespace("first"))
+		b.wait(`held.length === 1`)
+		if got := b.eval(`(editor("Object").replace("kind: Other\n"), held[0].signal.aborted)`); got != "true" {
+			t.Error("the check of the text before continues")
+		}
+		b.release()
+	})
+}
+
+// TestDragText shows that the page leaves text that is dragged to the editors.
+func TestDragText(t *testing.T) {
+	b := open(t, serve(t), 1000, 700, false)
+	b.text("Rejected")
+	if got := b.eval(`["dragover", "drop"].filter((kind) => {
+  const dataTransfer = new DataTransfer();
+  dataTransfer.setData("text/plain", "text");
+  return !editor("Object").area.dispatchEvent(new DragEvent(kind, {dataTransfer, bubbles: true, cancelable: true}));
+}).join()`); got != "" {
+		t.Errorf("the page handles %s of text", got)
+	}
+}
