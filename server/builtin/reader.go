@@ -158,6 +158,19 @@ func (r *Reader) List(_ context.Context, gr runtimeschema.GroupResource, namespa
 // Has reports whether there is such a resource.
 func (r *Reader) Has(gr runtimeschema.GroupResource) bool { return r.byName[gr] != nil }
 
+// StoredAs returns the resource as which the objects of a resource are stored: those of events.k8s.io as core events.
+func (r *Reader) StoredAs(gr runtimeschema.GroupResource) runtimeschema.GroupResource {
+	for _, one := range r.served {
+		if one.GroupResource() != gr {
+			continue
+		}
+		if stored := r.stored[one.StoredKind()]; stored != nil {
+			return stored.GroupResource()
+		}
+	}
+	return gr
+}
+
 // Decode decodes a stored object of a resource.
 func (r *Reader) Decode(gr runtimeschema.GroupResource, entry *store.Entry) (runtime.Object, error) {
 	e, err := r.byGroupResource(gr)

@@ -62,7 +62,7 @@ func (c *Counts) Get(resource string) (storage.Stats, error) {
 	if ok && now.Before(have.until) {
 		return have.stats, nil
 	}
-	gr := schema.ParseGroupResource(resource)
+	gr := c.reader.StoredAs(schema.ParseGroupResource(resource))
 	root := keys.Root(c.objects.Prefix())
 	prefix := root.Custom(gr)
 	if c.reader.Has(gr) || root.Builtin(gr) == root.CRDs() {

@@ -19,6 +19,13 @@ type pods struct{}
 
 func (pods) Has(gr schema.GroupResource) bool { return gr.String() == "pods" }
 
+func (pods) StoredAs(gr schema.GroupResource) schema.GroupResource {
+	if gr.String() == "pods.other.example.com" {
+		return schema.GroupResource{Resource: "pods"}
+	}
+	return gr
+}
+
 func (pods) Decode(schema.GroupResource, *store.Entry) (runtime.Object, error) {
 	return nil, errors.New("nothing is decoded")
 }
@@ -47,7 +54,7 @@ func TestCounts(t *testing.T) {
 	for _, c := range []struct {
 		resource    string
 		count, size int64
-	}{{"pods", 5, 1000}, {"crontabs.stable.example.com", 7, 200}, {"larges.example.com", 2048, 1024}} {
+	}{{"pods", 5, 1000}, {"pods.other.example.com", 5, 1000}, {"crontabs.stable.example.com", 7, 200}, {"larges.example.com", 2048, 1024}} {
 		for range 2 { // the second time, the result may have been kept
 			got, err := counts.Get(c.resource)
 			if err != nil || got.ObjectCount != c.count || got.EstimatedAverageObjectSizeBytes != c.size {

@@ -18,12 +18,6 @@ import (
 	"espalier.dev/store"
 )
 
-// maxWaiting is the maximum number of requests that wait in all queues. Priority levels have a limit
-// of their own for each queue, but those of all servers together have room for 26,000, and an
-// administrator may configure more. Each needs the memory of its goroutines and buffers. A user alone
-// reaches the limit of the queues that it is assigned first: 300 with the default priority levels.
-const maxWaiting = 5000
-
 // levelHeader is the header of responses with the UID of the priority level, in its canonical form.
 var levelHeader = http.CanonicalHeaderKey(v1.ResponseHeaderMatchedPriorityLevelConfigurationUID)
 
@@ -41,6 +35,8 @@ type Config struct {
 type Reader interface {
 	// Has reports whether there is such a resource.
 	Has(schema.GroupResource) bool
+	// StoredAs returns the resource as which the objects of a resource are stored.
+	StoredAs(schema.GroupResource) schema.GroupResource
 	Decode(schema.GroupResource, *store.Entry) (runtime.Object, error)
 }
 
@@ -62,9 +58,8 @@ type Control struct {
 
 	schemas, levels *informer
 	// exempt is the UID of the priority level that is never limited.
-	exempt atomic.Pointer[string]
-	// waiting is the number of requests in queues.
-	waiting atomic.Int64
+	exempt  atomic.Pointer[string]
+	waiting waiting
 	ready   chan struct{}
 
 	// mu protects writes, the context of the writes of conditions. It is nil if there may be none.
@@ -111,17 +106,21 @@ func (c *Control) Exempts(response http.Header) bool {
 func (c *Control) Handle(ctx context.Context, digest utilflowcontrol.RequestDigest,
 	note func(*v1.FlowSchema, *v1.PriorityLevelConfiguration, string), estimate func() request.WorkEstimate,
 	queued fairqueuing.QueueNoteFn, work func()) {
-	if c.waiting.Load() >= maxWaiting {
-		// A request whose context has ended does not wait. The work has the context of the request.
-		ended, cancel := context.WithCancel(ctx)
-		cancel()
-		ctx = ended
-	}
-	c.Interface.Handle(ctx, digest, note, estimate, func(in bool) {
+	// A request whose context has ended does not wait. The work has the context of the request.
+	wait, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var of *atomic.Int64
+	c.Interface.Handle(wait, digest, func(s *v1.FlowSchema, l *v1.PriorityLevelConfiguration, flow string) {
+		of = c.waiting.of(l.Name)
+		if !c.waiting.hasRoom(of, func() int { return len(c.levels.objects.ListKeys()) }) {
+			cancel()
+		}
+		note(s, l, flow)
+	}, estimate, func(in bool) {
 		if in {
-			c.waiting.Add(1)
+			c.waiting.add(of, 1)
 		} else {
-			c.waiting.Add(-1)
+			c.waiting.add(of, -1)
 		}
 		queued(in)
 	}, work)

@@ -55,6 +55,8 @@ func defaults() map[string]string {
 		"authorization-mode": "AlwaysAllow",
 		"bind-address":       "0.0.0.0",
 		"profiling":          "true",
+		// Suites send from one user what their tests need, and compare how long it takes.
+		"enable-priority-and-fairness": "false",
 	}
 }
 
