@@ -115,12 +115,14 @@ func (c *Converter) Convert(in, out, _ any) error {
 	if err != nil {
 		return err
 	}
-	unknown := fmt.Errorf("converting (%s) to (%s): unknown conversion", reflect.TypeOf(in).Elem(), InternalType(gvks[0].GroupKind()))
+	unknown := func() error {
+		return fmt.Errorf("converting (%s) to (%s): unknown conversion", reflect.TypeOf(in).Elem(), InternalType(gvks[0].GroupKind()))
+	}
 	if sent, _, err := c.ObjectKinds(from); err == nil && sent[0].Kind != gvks[0].Kind {
 		if gvks[0].Group == apiregistrationv1.GroupName && sent[0].Group != gvks[0].Group {
 			return runtime.NewNotRegisteredErrForKind(c.Name(), sent[0]) // in kube-apiserver, the group has a scheme of its own
 		}
-		return unknown
+		return unknown()
 	}
 	converted, err := c.ConvertToVersion(from, gvks[0].GroupVersion())
 	if err != nil && !runtime.IsNotRegisteredError(err) {
@@ -128,7 +130,7 @@ func (c *Converter) Convert(in, out, _ any) error {
 	}
 	to := reflect.ValueOf(out)
 	if err != nil || to.Type() != reflect.TypeOf(converted) {
-		return unknown
+		return unknown()
 	}
 	to.Elem().Set(reflect.ValueOf(converted).Elem())
 	return nil

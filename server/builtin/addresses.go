@@ -169,8 +169,12 @@ func (a *addresses) attach(ctx context.Context, of func() *transition) context.C
 			return nil, nil
 		}
 		for _, ip := range slices.Concat(t.after, t.before) {
-			if c, err := a.change(ctx, t, ip); c != nil || err != nil {
-				return []fence.Change{*c}, err
+			c, err := a.change(ctx, t, ip)
+			if err != nil {
+				return nil, err
+			}
+			if c != nil {
+				return []fence.Change{*c}, nil
 			}
 		}
 		return nil, nil
