@@ -88,7 +88,7 @@ func run(ctx context.Context) error {
 	million := flag.Int("small-objects", 0, "number of objects in the rows million-*; default none: a million needs 8 GB of disk and 6 GB of memory")
 	scale := flag.String("scale", "", "comma-separated numbers of servers on one etcd with three members, such as 1,2,4, to measure instead of rows")
 	with := flag.String("with", "", "flags of espalier serve, separated by spaces: measure a server with them beside one without, instead of the reference")
-	user := flag.String("user", "", "user of the requests, who is not in system:masters and may do everything; only with -with; default: an administrator")
+	user := flag.String("user", "", "user of the requests, who is not in system:masters and has full access; only with -with; default: an administrator")
 	turns := flag.Int("turns", 0, "number of turns, instead of 5 (3 with -quick)")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "Benchmark Espalier's API server side by side with k8s.io/apiextensions-apiserver.")
