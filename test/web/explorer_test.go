@@ -112,3 +112,70 @@ func TestExplorer(t *testing.T) {
 		b.screenshot("explorer-versions-text")
 	})
 }
+
+// nestedCRD has the same rule for a list and for its items, and a map.
+const nestedCRD = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  scope: Cluster
+  names: {kind: Thing, plural: things}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              labels: {type: object, additionalProperties: {type: string, maxLength: 63}}
+              lists:
+                type: array
+                maxItems: 5
+                x-kubernetes-validations:
+                - {rule: 'self.all(x, size(x) < 4)'}
+                - {rule: size(self) < 9}
+                items:
+                  type: array
+                  maxItems: 4000
+                  items: {type: string, maxLength: 9}
+                  x-kubernetes-validations:
+                  - {rule: 'self.all(x, size(x) < 4)'}
+`
+
+// TestExplorerItems shows that values of maps and items of lists have their own facts, rules and costs.
+func TestExplorerItems(t *testing.T) {
+	b := open(t, serve(t), 1000, 700, false)
+	b.text("Rejected")
+	b.visit(link(t, map[string]any{"view": "playground", "crds": nestedCRD, "object": "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec: {lists: [[long text]]}\n"}))
+	b.click("rule in explorer")
+	b.wait(`document.querySelector("#explorer-panel .target")?.closest("dd").previousElementSibling.textContent === "items rule"`)
+	costs := `[...document.querySelectorAll("#explorer-panel [data-rule]")].filter((e) => e.textContent.includes("self.all")).map((e) => e.querySelector(".cost")?.textContent)`
+	b.wait(costs + ".length === 2")
+	if got := b.eval(`new Set(` + costs + `).size`); got != "2" {
+		t.Errorf("a rule of a list and that of its items cost %s", b.eval(costs))
+	}
+	b.click("labels")
+	b.wait(`[...document.querySelectorAll("#explorer-panel dt")].some((e) => e.textContent === "values maxLength")`)
+}
+
+// TestExplorerCancels shows that a field that comes late does not replace what is shown now.
+func TestExplorerCancels(t *testing.T) {
+	b := open(t, serve(t), 1000, 700, false)
+	b.text("Rejected")
+	b.visit(link(t, map[string]any{"view": "explorer", "crds": richCRD, "query": "number"}))
+	b.wait(`document.querySelector(".matches .path")?.textContent === "spec.ports[].number"`)
+	b.hold("fields")
+	b.click("spec.ports[].number")
+	b.wait(`held.length === 1`)
+	b.do(`{ const q = document.querySelector("input[aria-label='Search fields']"); q.value = "how large"; q.dispatchEvent(new Event("input")); }`)
+	b.wait(`document.querySelector(".matches .path")?.textContent === "spec.size"`)
+	b.release()
+	if got := b.eval(`document.querySelector("#explorer-panel .path")?.textContent`); got != "spec.size" {
+		t.Errorf("shows %s", got)
+	}
+}

@@ -21,41 +21,58 @@ var sizes = []struct {
 	{"phone-dark", 390, 844, true},
 }
 
-// TestViews shows all views in all sizes, without an error.
+// narrow fails the test if what the page shows is wider than the window.
+func (b *tab) narrow(where string) {
+	b.t.Helper()
+	if wide := b.eval(`document.documentElement.scrollWidth > innerWidth`); wide != "false" {
+		b.t.Errorf("%s is wider than the window", where)
+	}
+}
+
+// TestViews shows all views in all sizes, and those of a phone with each editor, without an error.
 func TestViews(t *testing.T) {
 	chromium(t)
 	for _, s := range sizes {
 		t.Run(s.name, func(t *testing.T) {
-			b := open(t, serve(t), s.width, s.height, s.dark)
-			b.text("Rejected: an API server would not create this object")
-			b.text("pruned: not specified by the schema")
-			b.text("defaulted to 1")
-			b.screenshot(s.name + "-playground")
-			b.accessible("playground")
-			if s.width < 500 {
-				b.run(chromedp.Evaluate(`document.querySelector(".outcome").scrollIntoView()`, nil))
-				b.screenshot(s.name + "-playground-result")
-			}
-			b.click("Explorer")
-			b.click("schedule")
-			b.text("Cron schedule with five fields.")
-			b.click("replicas")
-			b.text("minimum")
-			b.screenshot(s.name + "-explorer")
-			b.accessible("explorer")
-			b.click("Compare")
-			b.text("timeZone")
-			b.screenshot(s.name + "-compare")
-			b.accessible("compare")
-			b.click("Lint")
-			b.wait(`document.querySelector("#view-lint .banner")`)
-			b.screenshot(s.name + "-lint")
-			b.accessible("lint")
-			if wide := b.eval(`document.documentElement.scrollWidth > innerWidth`); wide != "false" {
-				t.Error("the page is wider than the window")
-			}
+			testViews(t, open(t, serve(t), s.width, s.height, s.dark), s.name, s.width < 500)
 		})
 	}
+	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
+		b := open(t, serve(), 390, 844, true)
+		b.wait(`editor("Object")`)
+		if kind := b.eval(`editor("Object").kind`); kind != "plain" {
+			testViews(t, b, kind+"-phone-dark", true)
+		}
+	})
+}
+
+func testViews(t *testing.T, b *tab, name string, isPhone bool) {
+	see := func(view string) {
+		t.Helper()
+		b.screenshot(name + "-" + view)
+		b.accessible(view)
+		b.narrow(view)
+	}
+	b.text("Rejected: an API server would not create this object")
+	b.text("pruned: not specified by the schema")
+	b.text("defaulted to 1")
+	see("playground")
+	if isPhone {
+		b.run(chromedp.Evaluate(`document.querySelector(".outcome").scrollIntoView()`, nil))
+		b.screenshot(name + "-playground-result")
+	}
+	b.click("Explorer")
+	b.click("schedule")
+	b.text("Cron schedule with five fields.")
+	b.click("replicas")
+	b.text("minimum")
+	see("explorer")
+	b.click("Compare")
+	b.text("timeZone")
+	see("compare")
+	b.click("Lint")
+	b.wait(`document.querySelector("#view-lint .banner")`)
+	see("lint")
 }
 
 // TestPlayground uses the playground, with each editor.
