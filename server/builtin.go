@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"strings"
@@ -130,7 +131,8 @@ const restoreInterval = 10 * time.Second
 
 // newBootstrap returns the controller that creates the objects that always exist. The server is
 // not ready before it has, unless etcd has no space for them. Afterwards it creates those again
-// that somebody deletes: a plain `kubectl delete all --all` deletes the Service of the server.
+// that somebody deletes: a plain `kubectl delete all --all` deletes the Service of the server. It adds CAs that
+// the server gets while it runs to those that extension servers trust.
 func newBootstrap(f *foundation, h *builtin.Handler, config *bootstrap.Config) controller {
 	done := make(chan struct{})
 	ready := sync.OnceFunc(func() { close(done) })
@@ -183,6 +185,12 @@ func newBootstrap(f *foundation, h *builtin.Handler, config *bootstrap.Config) c
 			case <-tick.C:
 			case <-ctx.Done():
 				return nil
+			}
+			// The CAs of the server may have changed. A new restorer looks at the config map again.
+			if now, err := trust(f); err != nil {
+				klog.ErrorS(err, "Cannot tell extension servers whom to trust")
+			} else if !maps.Equal(now, config.Trust) {
+				config.Trust, restore = now, h.NewRestorer(config)
 			}
 			if err := restore(ctx); err != nil && ctx.Err() == nil {
 				klog.ErrorS(err, "Failed to create the first objects again")

@@ -28,7 +28,7 @@ func (a *Aggregator) prefix() string {
 
 // table has the stored API services. It never changes.
 type table struct {
-	// names are the names of all of them, with the revisions of their entries.
+	// names are the names of all of them, with the revisions of their entries, or zero if one cannot be read.
 	names map[string]int64
 	// backends are those of other servers, by group and version.
 	backends map[runtimeschema.GroupVersion]*backend
@@ -83,6 +83,8 @@ func (a *Aggregator) newTable(s *store.Snapshot, old *table) *table {
 		}
 		obj, err := a.config.Objects.Decode(resource, e)
 		if err != nil {
+			// It may be readable later, without a new revision: for example when the plugin with the key is back.
+			t.names[name] = 0
 			klog.ErrorS(err, "Cannot read an API service", "name", name)
 			continue
 		}
