@@ -53,6 +53,106 @@ func TestWebCorpus(t *testing.T) {
 	t.Logf("%d answers compared", compared)
 }
 
+// TestWebCorpusCRDs compares the findings of the web page about the CRDs of the corpus with those of lint, and its
+// verdicts on a change with those of diff.
+func TestWebCorpusCRDs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the corpus takes a while")
+	}
+	dir := corpusDir(t)
+	var files []string
+	for _, pattern := range []string{"v1/*.yaml", "v1/*/*.yaml", "v1beta1/*.yaml", "v1beta1/*/*.yaml"} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	e := protocol.New(protocol.Options{Rules: cel.Checker{}, CEL: kindscel.New()})
+	compared := 0
+	for _, file := range testcase.Part(files) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(text) > protocol.MaxText {
+			continue
+		}
+		changed := filepath.Join(t.TempDir(), filepath.Base(file))
+		if err := os.WriteFile(changed, bytes.Replace(text, []byte("type: string"), []byte("type: integer"), 3), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, semantics := range []string{"kep", "kubernetes"} {
+			asked := map[string]any{"crds": string(text), "semantics": semantics}
+			pageSays(t, e, "lint", asked, "lint", "--semantics", semantics, "-o", "json", "--no-config", "-f", file)
+			now, err := os.ReadFile(changed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked = map[string]any{"old": string(text), "new": string(now), "semantics": semantics}
+			pageSays(t, e, "compare", asked, "diff", "--semantics", semantics, "-o", "json", "--no-config", file, changed)
+			compared += 2
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	if compared < 100 {
+		t.Errorf("only %d answers were compared", compared)
+	}
+	t.Logf("%d answers compared", compared)
+}
+
+// pageSays compares the findings of an answer of the page with those that a command prints.
+func pageSays(t *testing.T, e *protocol.Engine, name string, asked map[string]any, args ...string) {
+	t.Helper()
+	request, err := json.Marshal(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response := e.Answer(context.Background(), name, request)
+	if response.Error != nil {
+		t.Errorf("%v: %s", args, response.Error.Message)
+		return
+	}
+	var got, want []string
+	add := func(to *[]string, f protocol.Finding) {
+		*to = append(*to, fmt.Sprintln(f.Rule, f.Severity, f.Path, f.Message))
+	}
+	var more bool
+	switch a := response.Answer.(type) {
+	case *protocol.LintAnswer:
+		more = a.More
+		for _, f := range append(a.Problems, a.Findings...) {
+			add(&got, f)
+		}
+	case *protocol.CompareAnswer:
+		more = a.More
+		for _, f := range a.Problems {
+			add(&got, f)
+		}
+		for _, c := range a.Changes {
+			add(&got, c.Finding)
+		}
+	}
+	out, code := runApp(t, args...)
+	var report struct {
+		Findings []struct{ Rule, Severity, Path, Message string }
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code > 1 {
+		t.Errorf("%v: exits with %d: %v: %.300s", args, code, err, out)
+		return
+	}
+	for _, f := range report.Findings {
+		want = append(want, fmt.Sprintln(f.Rule, f.Severity, f.Path, f.Message))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) && !more {
+		t.Errorf("%v: the page says\n%sthe command says\n%s", args, strings.Join(got, ""), strings.Join(want, ""))
+	}
+}
+
 // compareWithPage compares the answers about a file. It reports false if the page does not accept its
 // size.
 func compareWithPage(t *testing.T, e *protocol.Engine, crd, object, semantics string) bool {
