@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -29,7 +30,10 @@ func Items(src []byte, list metav1.TypeMeta) (items [][]byte, ok bool, err error
 	r.Borrow(src)
 	ok = list.Kind == "List"
 	err = r.Members(func(name string) error {
-		if name != "items" || r.Peek() != '[' {
+		switch c := r.Peek(); {
+		case name == "items" && c != '[' && c != 'n' && list.Kind == "List":
+			return errors.New("items is not a list")
+		case name != "items" || c != '[':
 			return r.Skip()
 		}
 		items, ok = nil, true

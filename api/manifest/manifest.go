@@ -140,6 +140,9 @@ func (c *Contents) add(source string, src []byte, depth int) error {
 		return ErrNesting
 	}
 	for _, item := range items {
+		if string(item) == "null" {
+			return errors.New("an item of a list is null")
+		}
 		if err := c.add(source, item, depth+1); err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	for text, want := range map[string]string{
-		nested(18):                    "a.yaml:1: lists are nested more than 16 deep",
+		nested(18):                    "a.yaml:1: lists are nested more than 16 levels deep",
 		`{"kind":"List","items":7}`:   "a.yaml:1: items",
 		`{"kind":"List","items":null`: "a.yaml:1:",
 		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinitionList","items":[null]}`:    "an item of a list is null",

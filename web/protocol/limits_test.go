@@ -78,6 +78,44 @@ func TestManyCRDs(t *testing.T) {
 	})
 }
 
+// TestLists shows that lists have the objects that they have for validate.
+func TestLists(t *testing.T) {
+	e := engine()
+	typed := "apiVersion: example.com/v1\nkind: ThingList\nitems:\n- metadata: {name: a}\n  spec: {size: 1}\n"
+	nested := func(depth int) string {
+		return strings.Repeat(`{"apiVersion": "v1", "kind": "List", "items": [`, depth) + `{"apiVersion": "v1", "kind": "ConfigMap"}` + strings.Repeat("]}", depth)
+	}
+	for name, c := range map[string]struct {
+		objects string
+		kinds   []string
+		problem string
+	}{
+		"items without a kind": {objects: typed, kinds: []string{"Thing"}},
+		"no items":             {objects: "apiVersion: v1\nkind: List\n"},
+		"a kind that ends so":  {objects: "apiVersion: example.com/v1\nkind: ThingList\nspec: {}\n", kinds: []string{"ThingList"}},
+		"nested":               {objects: nested(16), kinds: []string{"ConfigMap"}},
+		"nested too deeply":    {objects: nested(17), problem: "lists are nested more than 16 levels deep"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := ask[protocol.CheckAnswer](t, e, "check", protocol.CheckRequest{CRDs: transitions, Objects: c.objects})
+			var kinds, problems []string
+			for _, o := range a.Objects {
+				kinds = append(kinds, o.Kind)
+			}
+			for _, f := range a.Text {
+				problems = append(problems, f.Message)
+			}
+			if !slices.Equal(kinds, c.kinds) || strings.Join(problems, " ") != c.problem {
+				t.Errorf("%q, problems %q", kinds, problems)
+			}
+		})
+	}
+	many := ask[protocol.CompareAnswer](t, e, "compare", protocol.CompareRequest{Old: transitions, New: transitions, Objects: strings.Repeat(thing("{}")+"---\n", 201)})
+	if many.Tried != 200 || !slices.ContainsFunc(many.Problems, func(f protocol.Finding) bool { return f.Message == "only the first 200 objects are tried: use fewer" }) {
+		t.Errorf("tried %d, %+v", many.Tried, many.Problems)
+	}
+}
+
 // TestTimeout shows that the page can tell a request that took too long from one that it has canceled.
 func TestTimeout(t *testing.T) {
 	e := engine()

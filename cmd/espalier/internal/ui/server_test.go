@@ -162,6 +162,9 @@ func TestFiles(t *testing.T) {
 	}
 	write("a.yaml", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n---\napiVersion: v1\nkind: ConfigMap # of a\n---\nno: manifest\n")
 	write("sub/b.json", `{"apiVersion": "v1", "kind": "Secret"}`)
+	const item = "apiVersion: apiextensions.k8s.io/v1\n  kind: CustomResourceDefinition\n"
+	write("list.yaml", "apiVersion: v1\nkind: List\nitems:\n- "+item)
+	write("mixed.yaml", "apiVersion: v1\nkind: List\nitems:\n- "+item+"- {apiVersion: v1, kind: Node}\n")
 	write(".git/c.yaml", "apiVersion: v1\nkind: Hidden\n")
 	write("notes.txt", "apiVersion: v1\nkind: Text\n")
 	files, err := ui.NewFiles(dir)
@@ -170,7 +173,9 @@ func TestFiles(t *testing.T) {
 	}
 	b := logIn(t, start(t, files))
 	r, text := b.send("GET", "/api/workspace", "", nil)
-	for _, want := range []string{`"name":"a.yaml","crds":"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n","objects":"apiVersion: v1\nkind: ConfigMap # of a\n"`, `"name":"sub/b.json","crds":"","objects":"{\"apiVersion\": \"v1\", \"kind\": \"Secret\"}\n"`} {
+	for _, want := range []string{`"name":"a.yaml","crds":"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n","objects":"apiVersion: v1\nkind: ConfigMap # of a\n"`, `"name":"sub/b.json","crds":"","objects":"{\"apiVersion\": \"v1\", \"kind\": \"Secret\"}\n"`,
+		`"name":"list.yaml","crds":"apiVersion: v1\nkind: List\nitems:\n- apiVersion: apiextensions.k8s.io/v1\n  kind: CustomResourceDefinition\n","objects":""`,
+		`"name":"mixed.yaml","crds":"{\"apiVersion\":\"apiextensions.k8s.io/v1\",\"kind\":\"CustomResourceDefinition\"}\n","objects":"{\"apiVersion\":\"v1\",\"kind\":\"Node\"}\n"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in %s", want, text)
 		}
