@@ -3,6 +3,7 @@ package web
 import (
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -90,8 +91,10 @@ func TestResult(t *testing.T) {
 			b.tabTo(`at.classList.contains("to")`)
 			b.run(chromedp.KeyEvent(kb.ArrowDown))
 			b.screenshot(b.eval(`editor("Object").kind`) + "-line")
-			b.run(chromedp.KeyEvent(kb.Enter))
-			b.wait(`editor("Object").focused() && editor("Object").selected() === "Namespace"`)
+			// As a keyboard does it: the character of a key that the page handles is not typed.
+			b.run(input.DispatchKeyEvent(input.KeyRawDown).WithKey("Enter").WithCode("Enter").WithWindowsVirtualKeyCode(13),
+				input.DispatchKeyEvent(input.KeyChar).WithText("\r"), input.DispatchKeyEvent(input.KeyUp).WithKey("Enter").WithCode("Enter"))
+			b.wait(`editor("Object").focused() && editor("Object").selected() === "kind"`)
 		})
 		t.Run("ratcheting", func(t *testing.T) {
 			const crd = "CustomResourceDefinitions"
