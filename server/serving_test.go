@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,38 +51,47 @@ func TestRotateServingCertificate(t *testing.T) {
 		}
 		return b
 	}
-	first, second := made("first"), made("second")
-	o := servertest.Options(t)
-	o.TLSCertFile, o.TLSPrivateKeyFile = first.Serving.CertFile, first.Serving.KeyFile
-	s := servertest.Start(t, o)
-	for file, data := range map[string][]byte{first.Serving.CertFile: second.Serving.Cert, first.Serving.KeyFile: second.Serving.Key} {
-		if err := pki.WriteFile(file, data, true); err != nil {
-			t.Fatal(err)
-		}
+	for name, withCA := range map[string]bool{"leaf": false, "chain": true} {
+		t.Run(name, func(t *testing.T) {
+			first, second := made(name+"/first"), made(name+"/second")
+			// What clients trust: the CA in the chain, or the certificate itself.
+			served, trusted := second.Serving.Cert, second.Serving.Cert
+			if withCA {
+				served, trusted = slices.Concat(second.Serving.Cert, second.CA.Cert), second.CA.Cert
+			}
+			o := servertest.Options(t)
+			o.TLSCertFile, o.TLSPrivateKeyFile = first.Serving.CertFile, first.Serving.KeyFile
+			s := servertest.Start(t, o)
+			for file, data := range map[string][]byte{first.Serving.CertFile: served, first.Serving.KeyFile: second.Serving.Key} {
+				if err := pki.WriteFile(file, data, true); err != nil {
+					t.Fatal(err)
+				}
+			}
+			servertest.Eventually(t, func() error {
+				c, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
+				if err != nil {
+					return err
+				}
+				if string(c.CAData) != string(trusted) {
+					return errors.New("the kubeconfig trusts the old certificate")
+				}
+				resp, err := servertest.Client(t, s, c).Get(s.URL() + "/version")
+				if err != nil {
+					return err
+				}
+				_ = resp.Body.Close()
+				if resp.StatusCode != http.StatusOK {
+					return fmt.Errorf("%d", resp.StatusCode)
+				}
+				code, body := servertest.Get(t, s, servertest.Client(t, s, c), "/api/v1/namespaces/default/configmaps/kube-root-ca.crt")
+				var ca corev1.ConfigMap
+				if err := json.Unmarshal([]byte(body), &ca); err != nil || code != http.StatusOK || ca.Data["ca.crt"] != string(trusted) {
+					return fmt.Errorf("kube-root-ca.crt: %d %s", code, body)
+				}
+				return nil
+			})
+		})
 	}
-	servertest.Eventually(t, func() error {
-		c, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
-		if err != nil {
-			return err
-		}
-		if string(c.CAData) != string(second.Serving.Cert) {
-			return errors.New("the kubeconfig trusts the old certificate")
-		}
-		resp, err := servertest.Client(t, s, c).Get(s.URL() + "/version")
-		if err != nil {
-			return err
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("%d", resp.StatusCode)
-		}
-		code, body := servertest.Get(t, s, servertest.Client(t, s, c), "/api/v1/namespaces/default/configmaps/kube-root-ca.crt")
-		var ca corev1.ConfigMap
-		if err := json.Unmarshal([]byte(body), &ca); err != nil || code != http.StatusOK || ca.Data["ca.crt"] != string(second.Serving.Cert) {
-			return fmt.Errorf("kube-root-ca.crt: %d %s", code, body)
-		}
-		return nil
-	})
 }
 
 func TestAudit(t *testing.T) {

@@ -108,9 +108,8 @@ func addControllers(f *foundation, all *objects.Objects, stored *quota.Stored, d
 	}
 }
 
-// servingCA returns what clients verify the certificate of the server with, and what notifies of
-// changes: the CA of the server, or the certificate itself if its issuer is unknown. The kubeconfig
-// has the same.
+// servingCA returns what clients verify the certificate of the server with, as in the kubeconfig, and what
+// notifies of changes.
 func (f *foundation) servingCA() (func() []byte, dynamiccertificates.Notifier) {
 	external, ok := f.config.SecureServing.Cert.(dynamiccertificates.Notifier)
 	if f.options.TLSCertFile == "" || !ok {
@@ -118,6 +117,10 @@ func (f *foundation) servingCA() (func() []byte, dynamiccertificates.Notifier) {
 	}
 	return func() []byte {
 		cert, _ := f.config.SecureServing.Cert.CurrentCertKeyContent()
-		return cert
+		trust, err := trustOf(f.options, cert)
+		if err != nil {
+			return cert // a kubeconfig cannot be written either
+		}
+		return trust.ca
 	}, external
 }

@@ -28,6 +28,11 @@ func readTrust(o *Options) (*servingTrust, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read --tls-cert-file: %w", err)
 	}
+	return trustOf(o, text)
+}
+
+// trustOf is readTrust for the content of --tls-cert-file.
+func trustOf(o *Options, text []byte) (*servingTrust, error) {
 	certs, err := parseCertificates(text)
 	if err != nil {
 		return nil, fmt.Errorf("read --tls-cert-file %s: %w", o.TLSCertFile, err)
