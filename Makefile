@@ -70,8 +70,11 @@ $(filter test@%,$(PARTS)): test@%:
 .PHONY: page
 page: ## compile the web page, and check its types if npx is installed
 	cd test/tools && go run ./page ../..
-	@if command -v npx >/dev/null; then cd web/page/src && npx --yes --package typescript@5.9 tsc --project .; \
-	  else echo "the types are not checked: npx is not installed"; fi
+	@if command -v npx >/dev/null; then $(MAKE) --no-print-directory types; else echo "the types are not checked: npx is not installed"; fi
+
+.PHONY: types
+types: ## check the types of the web page; needs Node.js
+	cd web/page/src && npx --yes --package typescript@5.9 tsc --project .
 
 # The versions and hashes of the packages are in package-lock.json. None of their scripts is run.
 .PHONY: editor
