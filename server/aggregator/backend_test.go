@@ -233,13 +233,21 @@ func condition(t *testing.T, s *server.Server, c *http.Client, name string) (sta
 	return "", "", ""
 }
 
-// await waits until an API service has a status and a reason.
+// await waits until an API service has a status and a reason. If that is that it is available, it waits until requests
+// are proxied, which may be a moment later.
 func await(t *testing.T, s *server.Server, c *http.Client, name, status, reason string) {
 	t.Helper()
 	servertest.Eventually(t, func() error {
 		gotStatus, gotReason, message := condition(t, s, c, name)
 		if gotStatus != status || gotReason != reason {
 			return fmt.Errorf("%s: %s %s %s", name, gotStatus, gotReason, message)
+		}
+		if reason != "Passed" {
+			return nil
+		}
+		version, group, _ := strings.Cut(name, ".")
+		if code, text := servertest.Get(t, s, c, "/apis/"+group+"/"+version+"/widgets"); code != http.StatusOK {
+			return fmt.Errorf("%s: %d %s", name, code, text)
 		}
 		return nil
 	})
