@@ -69,8 +69,11 @@ type attempt struct {
 	// defragmented is when the database was last defragmented, and took how long it took.
 	defragmented time.Time
 	took         time.Duration
-	// shrunk is the revision after the last attempt to return space to an almost full disk.
-	shrunk int64
+	// shrunk is the revision after the last attempt to return space to an almost full disk, shrinkErr its
+	// error, and shrinkFailed when it was logged.
+	shrunk       int64
+	shrinkErr    error
+	shrinkFailed time.Time
 }
 
 // tryMakeSpace makes space, unless an attempt would fail as the last one did. While writes are
@@ -107,9 +110,10 @@ func (m *Member) tryMakeSpace(ctx context.Context, last *attempt) {
 const shrinkReserve = 2 * segment
 
 // tryShrink returns unused space of the database to an almost full disk, after each change of the
-// database: while writes are rejected, only deletions change it.
+// database: while writes are rejected, only deletions change it. If that fails, it is tried again after a
+// while, because there may be more space on the disk by then.
 func (m *Member) tryShrink(ctx context.Context, last *attempt) {
-	if m.etcd.Server.KV().Rev() == last.shrunk {
+	if m.etcd.Server.KV().Rev() == last.shrunk && (last.shrinkErr == nil || time.Since(last.shrinkFailed) < spaceBackoff) {
 		return
 	}
 	log := klog.FromContext(ctx)
@@ -118,9 +122,10 @@ func (m *Member) tryShrink(ctx context.Context, last *attempt) {
 	if errors.Is(err, errTooEarly) {
 		return
 	}
-	last.shrunk = m.etcd.Server.KV().Rev()
+	last.shrunk, last.shrinkErr = m.etcd.Server.KV().Rev(), err
 	switch size := m.etcd.Server.Backend().Size(); {
-	case err != nil && ctx.Err() == nil:
+	case err != nil && ctx.Err() == nil && time.Since(last.shrinkFailed) >= spaceBackoff:
+		last.shrinkFailed = time.Now()
 		log.Error(err, "Cannot return space of the etcd database to the disk", "bytes", size)
 	case size < before:
 		log.Info("Unused space of the etcd database was returned to the disk", "bytesBefore", before, "bytes", size)
