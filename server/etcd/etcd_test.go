@@ -282,6 +282,42 @@ func TestDiskDeleted(t *testing.T) {
 	}
 }
 
+// TestShrinkAgain checks that space is returned to the disk although the first attempt had not enough of it, and
+// the database has not changed since.
+func TestShrinkAgain(t *testing.T) {
+	m := startMember(t, Config{Dir: t.TempDir()})
+	c := connect(t, m.Endpoint())
+	m.cancel()
+	m.keeper.Wait()
+	for range 20 {
+		if _, err := c.Put(t.Context(), "key", strings.Repeat("x", 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := m.etcd.Server.Backend()
+	b.ForceCommit()
+	var free uint64 = shrinkReserve - 1
+	m.free = func(string) (uint64, bool) { return free, true }
+	before, last := b.Size(), attempt{}
+	for _, step := range []struct {
+		what    string
+		free    uint64
+		age     time.Duration
+		smaller bool
+	}{
+		{"without space", shrinkReserve - 1, 0, false},
+		{"soon after that", 10 * reserve, 0, false},
+		{"a while after that", 10 * reserve, 2 * spaceBackoff, true},
+	} {
+		free = step.free
+		last.shrinkFailed = last.shrinkFailed.Add(-step.age)
+		m.tryShrink(t.Context(), &last)
+		if smaller := b.Size() < before; smaller != step.smaller {
+			t.Errorf("%s: the database has %d bytes, and had %d: %v", step.what, b.Size(), before, last.shrinkErr)
+		}
+	}
+}
+
 // TestStartGivesUp checks that etcd does not end the process when it cannot start.
 func TestStartGivesUp(t *testing.T) {
 	// A failed etcd may still create a file, so the removal of the directory may fail.
