@@ -1,12 +1,14 @@
 package extension
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/component-base/cli"
 	wardle "k8s.io/sample-apiserver/pkg/cmd/server"
 
@@ -49,9 +52,24 @@ func TestSampleServer(t *testing.T) {
 	client := servertest.Client(t, s, nil)
 	etcd := etcdtest.Start(t)
 
+	// The certificate is for the name of the service: endpoints are dialed by their addresses.
+	cert, key, err := certutil.GenerateSelfSignedCertKey("api.wardle.svc", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile := filepath.Join(t.TempDir(), "tls.crt"), filepath.Join(t.TempDir(), "tls.key")
+	if err := errors.Join(os.WriteFile(certFile, cert, 0o600), os.WriteFile(keyFile, key, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := json.Marshal(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "--etcd-servers", etcd.Endpoints()[0], "--kubeconfig", s.Kubeconfig(),
 		"--authentication-kubeconfig", s.Kubeconfig(), "--authorization-kubeconfig", s.Kubeconfig(),
-		"--bind-address", ip.String(), "--secure-port", fmt.Sprint(port), "--cert-dir", t.TempDir(), "--enable-priority-and-fairness=false")
+		"--bind-address", ip.String(), "--secure-port", fmt.Sprint(port),
+		"--tls-cert-file", certFile, "--tls-private-key-file", keyFile, "--enable-priority-and-fairness=false")
 	cmd.Env = append(os.Environ(), runServer+"=1")
 	log := &strings.Builder{}
 	cmd.Stdout, cmd.Stderr = log, log
@@ -78,7 +96,7 @@ func TestSampleServer(t *testing.T) {
 "addressType":"IPv4","endpoints":[{"addresses":[%q]}],"ports":[{"name":"https","port":%d}]}`, ip, port))
 	for _, version := range []string{"v1alpha1", "v1beta1"} {
 		post("/apis/apiregistration.k8s.io/v1/apiservices", fmt.Sprintf(`{"metadata":{"name":"%s.wardle.example.com"},"spec":{"group":"wardle.example.com","version":%[1]q,
-"groupPriorityMinimum":1000,"versionPriority":15,"insecureSkipTLSVerify":true,"service":{"namespace":"wardle","name":"api"}}}`, version))
+"groupPriorityMinimum":1000,"versionPriority":15,"caBundle":%s,"service":{"namespace":"wardle","name":"api"}}}`, version, bundle))
 	}
 
 	config, err := s.ClientConfig()
@@ -105,6 +123,18 @@ func TestSampleServer(t *testing.T) {
 		}
 		return fmt.Errorf("the aggregated list lacks %v", list.APIResources)
 	})
+
+	// Both forms of OpenAPI describe its resources.
+	const things = "/apis/wardle.example.com/v1alpha1/namespaces/{namespace}/flunders"
+	for _, path := range []string{"/openapi/v2", "/openapi/v3/apis/wardle.example.com/v1alpha1"} {
+		eventually(t, func() error {
+			code, text := servertest.Get(t, s, client, path)
+			if code != http.StatusOK || !strings.Contains(text, `"`+things+`":`) {
+				return fmt.Errorf("%s: %d, %d bytes without %s", path, code, len(text), things)
+			}
+			return nil
+		})
+	}
 
 	flunders := runtimeschema.GroupVersionResource{Group: "wardle.example.com", Version: "v1alpha1", Resource: "flunders"}
 	all, err := dynamic.NewForConfigAndClient(config, client)
