@@ -39,14 +39,29 @@ func All() []Form {
 			}},
 		{"openapi-v2", "the schema as published in OpenAPI v2", true,
 			func(v *crd.Version, sem schema.Semantics) *api.JSONSchemaProps {
-				return v.Structural().Unfold(sem).WeakenForOpenAPIV2(sem).ToJSONSchemaProps()
+				return published(v, sem).WeakenForOpenAPIV2(sem).ToJSONSchemaProps()
 			}},
 		{"openapi-v3", "the schema as published in OpenAPI v3", true,
 			func(v *crd.Version, sem schema.Semantics) *api.JSONSchemaProps {
-				return v.Structural().Unfold(sem).ToJSONSchemaProps()
+				return published(v, sem).ToJSONSchemaProps()
 			}},
 		{JSONSchema, "a JSON Schema document for editors and other tools", true, nil},
 	}
+}
+
+// published returns the schema of a version as a server publishes it: without what the semantics does not have, which
+// the server has dropped from the CRD.
+func published(v *crd.Version, sem schema.Semantics) *schema.Structural {
+	out := v.Structural().Unfold(sem)
+	for _, s := range out.All() {
+		if !sem.KnowsReadOnly() {
+			s.ReadOnly = false
+		}
+		if !sem.KnowsUnions() {
+			s.XUnions = nil
+		}
+	}
+	return out
 }
 
 // Lookup returns the form with a name.
