@@ -223,3 +223,20 @@ func runApp(t testing.TB, args ...string) (string, int) {
 	code := a.run(context.Background(), args)
 	return out.String(), code
 }
+
+// TestGroups checks that each command is in a group of the help, but for those about the program itself, and that
+// the commands come before the details.
+func TestGroups(t *testing.T) {
+	a := &app{program: "espalier"}
+	for _, c := range newRootCommand(a).Commands() {
+		other := slices.Contains([]string{"config", "version", "man", "completion", "help"}, c.Name())
+		if (c.GroupID == "") != other {
+			t.Errorf("%s is in the group %q", c.Name(), c.GroupID)
+		}
+	}
+	out, code := runApp(t, "--help")
+	commands, details := strings.Index(out, "\nObjects:\n"), strings.Index(out, "Exit codes:")
+	if code != 0 || commands < 0 || details < commands {
+		t.Errorf("exits with %d: %s", code, out)
+	}
+}

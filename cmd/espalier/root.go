@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -172,10 +173,52 @@ Exit codes: 0 success, 1 problems found, ` + otherExitCodes + ` by Ctrl-C (SIGIN
 		newVersionCommand(a),
 		newManCommand(a),
 	)
+	groupCommands(root)
 	root.SetUsageFunc(usage)
+	root.SetHelpFunc(helpOf(root))
 	root.SetFlagErrorFunc(flagError)
 	a.finish(root)
 	return root
+}
+
+// groupCommands sorts the commands of the program into groups for its help. The program without the server lacks
+// some of them.
+func groupCommands(root *cobra.Command) {
+	for _, group := range []struct {
+		title    string
+		commands []string
+	}{
+		{"Objects", []string{"validate", "prune", "explain", "show", "test"}},
+		{"CRDs and admission policies", []string{"lint", "fix", "generate"}},
+		{"Changes", []string{"diff", "review", "upgrade"}},
+		{"Stored objects", []string{"audit", "why", "migrate", "record"}},
+		{"Editors and the web", []string{"lsp", "ui"}},
+		{"API server", []string{"serve", "kubeconfig", "backup", "restore", "envtest", "timeline"}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, c := range root.Commands() {
+			if slices.Contains(group.commands, c.Name()) {
+				c.GroupID = group.title
+			}
+		}
+	}
+}
+
+// helpOf returns what prints the help of commands. That of the program has its commands before the details.
+func helpOf(root *cobra.Command) func(*cobra.Command, []string) {
+	other := root.HelpFunc()
+	return func(c *cobra.Command, args []string) {
+		if c != root {
+			other(c, args)
+			return
+		}
+		paragraphs := strings.SplitN(c.Long, "\n\n", 3)
+		w := c.OutOrStdout()
+		fmt.Fprintf(w, "%s\n\n%s\n\n", paragraphs[0], paragraphs[1])
+		c.SetOut(w) // where the usage goes, too
+		_ = usage(c)
+		fmt.Fprintf(w, "\n%s\n", paragraphs[2])
+	}
 }
 
 // finish completes the help texts of a command and its subcommands: the long description

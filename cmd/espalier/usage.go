@@ -77,12 +77,12 @@ func usage(c *cobra.Command) error {
 		fmt.Fprintf(w, "\nExamples:\n%s\n", c.Example)
 	}
 	if c.HasAvailableSubCommands() {
-		fmt.Fprint(w, "\nCommands:\n")
-		for _, sub := range c.Commands() {
-			if sub.IsAvailableCommand() || sub.Name() == "help" {
-				fmt.Fprintf(w, "  %-*s  %s\n", sub.NamePadding(), sub.Name(), sub.Short)
-			}
+		title := "Commands"
+		for _, group := range c.Groups() {
+			writeCommands(w, c, group.Title, group.ID)
+			title = "Other commands"
 		}
+		writeCommands(w, c, title, "")
 	}
 	groups, order := flagGroups(c)
 	for _, group := range order {
@@ -94,6 +94,16 @@ func usage(c *cobra.Command) error {
 		fmt.Fprintf(w, "\nUse \"%s COMMAND --help\" for more about a command.\n", c.CommandPath())
 	}
 	return nil
+}
+
+// writeCommands writes the subcommands of a group.
+func writeCommands(w io.Writer, c *cobra.Command, title, group string) {
+	fmt.Fprintf(w, "\n%s:\n", title)
+	for _, sub := range c.Commands() {
+		if sub.GroupID == group && (sub.IsAvailableCommand() || sub.Name() == "help") {
+			fmt.Fprintf(w, "  %-*s  %s\n", sub.NamePadding(), sub.Name(), sub.Short)
+		}
+	}
 }
 
 // width returns the number of columns of a terminal, or a default.
