@@ -111,7 +111,7 @@ func (o *Options) addStorageFlags(fs *pflag.FlagSet) {
 		o.EncryptionProviderConfigReload, "reload --encryption-provider-config when the file changes")
 	fs.DurationVar(&o.ServerLease, "server-lease-duration", o.ServerLease,
 		"`time` after which other servers on the same external etcd stop waiting for a server that has crashed or stalled before they establish new CRDs")
-	fs.Var((*byteCount)(&o.EtcdQuota), "quota-backend-bytes", "maximum size of the embedded etcd in `bytes`, or with a unit such as 8Gi or 8G")
+	fs.Var((*byteCount)(&o.EtcdQuota), "quota-backend-bytes", "maximum size of the embedded etcd in `bytes`, or with a unit such as 8Gi or 8G; no effect with --etcd-servers")
 	const check = "check-stored-objects"
 	fs.StringVar(&o.CheckStoredObjects, check, o.CheckStoredObjects,
 		"`when` to check whether stored objects comply with their CRDs: true, false, or auto, which checks them in kep semantics. CRDs get the condition Compliant, kubectl get noncompliantobjects lists the objects, and kubectl get skeletons the specified fields")
