@@ -26,12 +26,14 @@ import (
 type checker struct {
 	types  validating.TypeChecker
 	served []*kinds.Resource
+	// turn has room for one value: a check can take seconds, and there can be many.
+	turn chan struct{}
 }
 
 // newChecker returns a checker for the CRDs in a catalog, for Kubernetes' own resources that are served, and for CRDs
 // themselves, which definition describes.
 func newChecker(catalog func() *crd.Catalog, served []*kinds.Resource, definition *crd.Definition) *checker {
-	return &checker{served: served, types: validating.TypeChecker{
+	return &checker{served: served, turn: make(chan struct{}, 1), types: validating.TypeChecker{
 		RestMapper: kindMapper{catalog: catalog, served: served, definition: definition},
 		SchemaResolver: &published{catalog: catalog, builder: sync.OnceValue(func() *openapi.Builder { return openapi.New(openapi.Options{}) }),
 			kinds: sync.OnceValue(schemas.All)},
@@ -47,9 +49,11 @@ const (
 	// maxWarnings limits the size of the warnings about a policy: each has the expression once for each kind, so that all
 	// of them could be too large to be stored.
 	maxWarnings = 256 << 10
-	// maxCompiled limits how many expressions are compiled for a policy: Kubernetes' type checker compiles all variables
-	// again for each expression and each kind. A policy of 100 expressions and 20 variables for one kind needs 2100.
-	maxCompiled = 50_000
+	// maxCost limits what the check of a policy costs: Kubernetes' type checker compiles all variables again for each
+	// expression and each kind. A policy of 100 expressions and 20 variables of 50 bytes each, for one kind, costs 200,000.
+	maxCost = 1 << 20
+	// environmentCost is what it costs to prepare the compilation of an expression for a kind.
+	environmentCost = 64
 	// maxKinds is the number of kinds of a rule that Kubernetes' type checker uses at most.
 	maxKinds = 10
 	// maxResources limits how many combinations of groups, versions and resources of a rule are looked up.
@@ -57,11 +61,20 @@ const (
 )
 
 // check returns the warnings about a policy. If they are too large, or the policy has too many expressions, the
-// last one says from which expression on there are none. It ends early with an error if ctx ends.
+// last one says from which expression on there are none. It waits for other checks, and ends early with an error if ctx ends.
 func (c *checker) check(ctx context.Context, p *v1.ValidatingAdmissionPolicy) (warnings []v1.ExpressionWarning, err error) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	checked, kinds := bounded(p)
 	types := c.types.CreateContext(checked)
-	compiled, size := 0, 0
+	variables, cost, size := 0, 0, 0
+	for _, v := range p.Spec.Variables {
+		variables += compilationCost(v.Expression)
+	}
 	end := func(ref, reason string) []v1.ExpressionWarning {
 		return append(warnings, v1.ExpressionWarning{FieldRef: ref, Warning: "no warnings from this expression on: " + reason})
 	}
@@ -69,7 +82,7 @@ func (c *checker) check(ctx context.Context, p *v1.ValidatingAdmissionPolicy) (w
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if compiled += kinds * (1 + len(p.Spec.Variables)); compiled > maxCompiled {
+		if cost += kinds * (environmentCost + variables + compilationCost(e.text)); cost > maxCost {
 			return end(e.ref, "the policy has too many expressions and variables to check all of them"), nil
 		}
 		results := c.types.CheckExpression(types, e.text)
@@ -84,6 +97,10 @@ func (c *checker) check(ctx context.Context, p *v1.ValidatingAdmissionPolicy) (w
 	}
 	return warnings, nil
 }
+
+// compilationCost is the cost of compiling an expression once. The time for a long chain of operators grows with the
+// square of its length.
+func compilationCost(text string) int { return 40 + len(text) + len(text)*len(text)/1024 }
 
 // expression is an expression of a policy with its path.
 type expression struct{ ref, text string }

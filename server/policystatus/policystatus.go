@@ -175,20 +175,25 @@ func (c *Controller) begin(_ context.Context, name string) (finish func(context.
 	return func(ctx context.Context) error { return c.finish(ctx, p, stale) }, nil
 }
 
-// finish checks a policy, and writes its status.
+// finish checks a policy, and writes its status. If it does neither, because of an error or a panic, the policy is
+// checked again.
 func (c *Controller) finish(ctx context.Context, p *v1.ValidatingAdmissionPolicy, stale bool) error {
+	done := false
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if stale && !done && c.policies[p.Name] != nil {
+			c.stale[p.Name] = true
+		}
+	}()
 	warnings, err := c.checker.check(ctx, p)
 	if err == nil {
 		err = c.write(ctx, p, warnings)
 	}
-	if err == nil || errors.Is(err, errCurrent) || apierrors.IsNotFound(err) {
-		return nil
+	if errors.Is(err, errCurrent) || apierrors.IsNotFound(err) {
+		err = nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if stale && c.policies[p.Name] != nil {
-		c.stale[p.Name] = true
-	}
+	done = err == nil
 	return err
 }
 

@@ -283,8 +283,10 @@ func TestManyCombinations(t *testing.T) {
 		variables.Spec.Variables = append(variables.Spec.Variables, v1.Variable{Name: fmt.Sprintf("v%d", i), Expression: "1"})
 	}
 	p.create(variables)
+	long := fmt.Sprintf("object.nothing == '%s'", strings.Repeat("x", 50_000))
+	p.create(policy("text", []v1.NamedRuleWithOperations{rule("/v1/pods")}, long, long))
 	servertest.Eventually(t, func() error {
-		for name, want := range map[string]int{"resources": 0, "variables": 1} {
+		for name, want := range map[string]int{"resources": 0, "variables": 1, "text": 1} {
 			status := p.get(name).Status
 			if status.TypeChecking == nil || len(status.TypeChecking.ExpressionWarnings) != want {
 				return fmt.Errorf("%s: %v", name, status.TypeChecking)

@@ -39,7 +39,7 @@ var chosen = map[string]string{
 
 // skipped are tests with large inputs: they take long, and find no other races.
 const skipped = "Corpus|Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Transforms|Convert|" +
-	"DamagedFiles|CheckPages|SpaceLive|TypesOfApply|TestSets|TooManyItems|ApplyOrder|KeptIsBounded|ResetLarge|Faults|Ahead"
+	"DamagedFiles|CheckPages|SpaceLive|TypesOfApply|TestSets|TooManyItems|ManyCombinations|ApplyOrder|KeptIsBounded|ResetLarge|Faults|Ahead"
 
 // servers are the tests of packages below the server that start a whole server, and find no other
 // races.
