@@ -2,15 +2,19 @@ package server_test
 
 import (
 	"bufio"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -92,6 +96,71 @@ func TestRotateServingCertificate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRenewBeforeCA renews the serving certificate with another CA before --server-ca-file has that CA. Until then,
+// config maps keep the old one.
+func TestRenewBeforeCA(t *testing.T) {
+	t.Parallel()
+	made := func() *pki.Bundle {
+		b, err := pki.Ensure(pki.Config{Dir: t.TempDir(), Hosts: []string{"127.0.0.1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	write := func(file string, data []byte) {
+		if err := pki.WriteFile(file, data, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := made(), made()
+	o := servertest.Options(t)
+	o.TLSCertFile, o.TLSPrivateKeyFile = first.Serving.CertFile, first.Serving.KeyFile
+	o.ServerCAFile = filepath.Join(t.TempDir(), "ca.crt")
+	write(o.ServerCAFile, first.CA.Cert)
+	s := servertest.Start(t, o)
+	client := servertest.Client(t, s, s.Loopback())
+	published := func() string {
+		_, body := servertest.Get(t, s, client, "/api/v1/namespaces/default/configmaps/kube-root-ca.crt")
+		var ca corev1.ConfigMap
+		if err := json.Unmarshal([]byte(body), &ca); err != nil {
+			t.Fatal(err)
+		}
+		return ca.Data["ca.crt"]
+	}
+	is := func(want []byte) func() error {
+		return func() error {
+			if got := published(); got != string(want) {
+				return fmt.Errorf("published: %s", got)
+			}
+			return nil
+		}
+	}
+	servertest.Eventually(t, is(first.CA.Cert))
+
+	write(first.Serving.CertFile, second.Serving.Cert)
+	write(first.Serving.KeyFile, second.Serving.Key)
+	address, err := url.Parse(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(second.CA.Cert)
+	servertest.Eventually(t, func() error {
+		conn, err := tls.Dial("tcp", address.Host, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"})
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err
+	})
+	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if err := is(first.CA.Cert)(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(o.ServerCAFile, second.CA.Cert)
+	servertest.Eventually(t, is(second.CA.Cert))
 }
 
 func TestAudit(t *testing.T) {

@@ -110,17 +110,17 @@ func addControllers(f *foundation, all *objects.Objects, stored *quota.Stored, d
 
 // servingCA returns what clients verify the certificate of the server with, as in the kubeconfig, and what
 // notifies of changes.
-func (f *foundation) servingCA() (func() []byte, dynamiccertificates.Notifier) {
+func (f *foundation) servingCA() (func() ([]byte, error), dynamiccertificates.Notifier) {
 	external, ok := f.config.SecureServing.Cert.(dynamiccertificates.Notifier)
 	if f.options.TLSCertFile == "" || !ok {
-		return f.identity.CurrentCABundleContent, f.identity
+		return func() ([]byte, error) { return f.identity.CurrentCABundleContent(), nil }, f.identity
 	}
-	return func() []byte {
+	return func() ([]byte, error) {
 		cert, _ := f.config.SecureServing.Cert.CurrentCertKeyContent()
 		trust, err := trustOf(f.options, cert)
 		if err != nil {
-			return cert // a kubeconfig cannot be written either
+			return nil, err
 		}
-		return trust.ca
+		return trust.ca, nil
 	}, external
 }

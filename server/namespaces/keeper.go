@@ -27,9 +27,9 @@ type Keeper struct {
 	name     string
 	prefix   keys.Prefix // that of namespaces
 	// create returns the object of a namespace.
-	create func(namespace string) runtime.Object
+	create func(namespace string) (runtime.Object, error)
 	// correct corrects an object, and reports whether it has changed. Nil leaves it as it is.
-	correct func(metav1.Object) bool
+	correct func(metav1.Object) (bool, error)
 }
 
 func newKeeper(o *objects.Objects, ready <-chan struct{}, kind runtimeschema.GroupVersionKind, name string) *Keeper {
@@ -42,8 +42,8 @@ func newKeeper(o *objects.Objects, ready <-chan struct{}, kind runtimeschema.Gro
 // active namespace. It begins when ready is closed.
 func NewServiceAccounts(o *objects.Objects, ready <-chan struct{}) *Keeper {
 	k := newKeeper(o, ready, corev1.SchemeGroupVersion.WithKind("ServiceAccount"), "default")
-	k.create = func(namespace string) runtime.Object {
-		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: k.name}}
+	k.create = func(namespace string) (runtime.Object, error) {
+		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: k.name}}, nil
 	}
 	return k
 }
@@ -55,28 +55,36 @@ const (
 )
 
 // NewRootCA returns the controller that keeps the config map kube-root-ca.crt in every active
-// namespace, with the CA that ca returns. If shared is set, other servers with other CAs write
-// it, too, and each adds its own. It begins when ready is closed.
-func NewRootCA(o *objects.Objects, ready <-chan struct{}, ca func() []byte, shared bool) *Keeper {
+// namespace, with the CA that ca returns. While ca fails, it changes nothing, and tries again. If shared is set, other
+// servers with other CAs write it, too, and each adds its own. It begins when ready is closed.
+func NewRootCA(o *objects.Objects, ready <-chan struct{}, ca func() ([]byte, error), shared bool) *Keeper {
 	k := newKeeper(o, ready, corev1.SchemeGroupVersion.WithKind("ConfigMap"), "kube-root-ca.crt")
-	k.create = func(namespace string) runtime.Object {
+	k.create = func(namespace string) (runtime.Object, error) {
+		own, err := ca()
+		if err != nil {
+			return nil, err
+		}
 		return &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: k.name, Annotations: map[string]string{descriptionKey: description}},
-			Data:       map[string]string{corev1.ServiceAccountRootCAKey: string(ca())},
-		}
+			Data:       map[string]string{corev1.ServiceAccountRootCAKey: string(own)},
+		}, nil
 	}
-	k.correct = func(obj metav1.Object) bool {
+	k.correct = func(obj metav1.Object) (bool, error) {
+		own, err := ca()
+		if err != nil {
+			return false, err
+		}
 		c := obj.(*corev1.ConfigMap)
-		want := bundle([]byte(c.Data[corev1.ServiceAccountRootCAKey]), ca(), shared)
+		want := bundle([]byte(c.Data[corev1.ServiceAccountRootCAKey]), own, shared)
 		if len(c.Data) == 1 && c.Data[corev1.ServiceAccountRootCAKey] == want && c.Annotations[descriptionKey] == description {
-			return false
+			return false, nil
 		}
 		c.Data = map[string]string{corev1.ServiceAccountRootCAKey: want}
 		if c.Annotations == nil {
 			c.Annotations = map[string]string{}
 		}
 		c.Annotations[descriptionKey] = description
-		return true
+		return true, nil
 	}
 	return k
 }
@@ -130,8 +138,12 @@ func (k *Keeper) handle(ctx context.Context, namespace string) error {
 		return err
 	}
 	if k.objects.Store.Get(k.resource.Key(namespace, k.name)) == nil {
-		err := k.objects.Use(ctx, k.resource, namespace, func(ctx context.Context, s rest.StandardStorage) error {
-			_, err := s.Create(ctx, k.create(namespace), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+		obj, err := k.create(namespace)
+		if err != nil {
+			return err
+		}
+		err = k.objects.Use(ctx, k.resource, namespace, func(ctx context.Context, s rest.StandardStorage) error {
+			_, err := s.Create(ctx, obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 			return err
 		})
 		if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
@@ -143,10 +155,11 @@ func (k *Keeper) handle(ctx context.Context, namespace string) error {
 		return nil
 	}
 	err := k.objects.Update(ctx, k.resource, namespace, k.name, func(obj metav1.Object) error {
-		if k.correct(obj) {
-			return nil
+		changed, err := k.correct(obj)
+		if err == nil && !changed {
+			err = errCorrect
 		}
-		return errCorrect
+		return err
 	})
 	if errors.Is(err, errCorrect) || apierrors.IsNotFound(err) {
 		return nil
