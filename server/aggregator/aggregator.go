@@ -127,13 +127,13 @@ func (a *Aggregator) Remote() *publish.Remote { return a.remote.Load() }
 // Subscribe makes f be called after each change of the API services. It must be called before Run.
 func (a *Aggregator) Subscribe(f func()) { a.listeners = append(a.listeners, f) }
 
-// Serves reports whether another server serves a group and version, or may do so because its API service
-// has just changed.
+// Serves reports whether another server serves a group and version, or may do so because its API service has just
+// changed or cannot be read.
 func (a *Aggregator) Serves(gv runtimeschema.GroupVersion) bool {
 	name := serviceName(gv)
 	e := a.config.Store.Get(a.prefix() + name)
 	t := a.table.Load()
-	return t.backends[gv] != nil || e != nil && t.names[name] != e.Revision
+	return t.backends[gv] != nil || e != nil && (t.names[name] != e.Revision || t.unreadable[name])
 }
 
 // Enqueue is called when the certificate of the proxy has changed.

@@ -135,7 +135,7 @@ func TestEmptyUnsupported(t *testing.T) {
 // TestEmptyFails has a server that deletes nothing, and objects with long names: its errors stay short.
 func TestEmptyFails(t *testing.T) {
 	t.Parallel()
-	const objects = 1000
+	const objects = 50
 	var text strings.Builder
 	for i := range objects {
 		fmt.Fprintf(&text, `{"metadata":{"name":"%d-%s"}},`, i, strings.Repeat("x", 2*maxPath))

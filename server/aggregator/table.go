@@ -28,8 +28,11 @@ func (a *Aggregator) prefix() string {
 
 // table has the stored API services. It never changes.
 type table struct {
-	// names are the names of all of them, with the revisions of their entries, or zero if one cannot be read.
+	// names are the names of all of them, with the revisions of their entries.
 	names map[string]int64
+	// unreadable are the names of those that cannot be read. They may be readable later, without a new revision: for
+	// example when the plugin with the key is back.
+	unreadable map[string]bool
 	// backends are those of other servers, by group and version.
 	backends map[runtimeschema.GroupVersion]*backend
 	// changed is closed when there is a newer table.
@@ -64,7 +67,7 @@ func (b *backend) port() int32 {
 // newTable returns the table of the stored API services. What has not changed is that of the old
 // table, so that connections are used again.
 func (a *Aggregator) newTable(s *store.Snapshot, old *table) *table {
-	t := &table{names: map[string]int64{}, backends: map[runtimeschema.GroupVersion]*backend{}, changed: make(chan struct{})}
+	t := &table{names: map[string]int64{}, unreadable: map[string]bool{}, backends: map[runtimeschema.GroupVersion]*backend{}, changed: make(chan struct{})}
 	cert, key := a.config.Certificate()
 	for e := range s.Range(a.prefix(), "") {
 		name := keys.Name(e.Key)
@@ -74,7 +77,7 @@ func (a *Aggregator) newTable(s *store.Snapshot, old *table) *table {
 		}
 		gv := helper.APIServiceNameToGroupVersion(name)
 		before := old.backends[gv]
-		if before == nil && old.names[name] == e.Revision {
+		if before == nil && old.names[name] == e.Revision && !old.unreadable[name] {
 			continue // it is known to be one of this server
 		}
 		if before != nil && before.revision == e.Revision && bytes.Equal(before.cert, cert) && bytes.Equal(before.key, key) {
@@ -83,9 +86,10 @@ func (a *Aggregator) newTable(s *store.Snapshot, old *table) *table {
 		}
 		obj, err := a.config.Objects.Decode(resource, e)
 		if err != nil {
-			// It may be readable later, without a new revision: for example when the plugin with the key is back.
-			t.names[name] = 0
-			klog.ErrorS(err, "Cannot read an API service", "name", name)
+			t.unreadable[name] = true
+			if !old.unreadable[name] {
+				klog.ErrorS(err, "Cannot read an API service", "name", name)
+			}
 			continue
 		}
 		one, ok := obj.(*apiregistrationv1.APIService)
