@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	kubejson "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 
@@ -591,6 +593,24 @@ func TestCheckStrategic(t *testing.T) {
 		h.checkStrategic(appliedKind{err: test.err}, &apirequest.RequestInfo{}, next)(w, httptest.NewRequest(http.MethodPatch, "/", strings.NewReader(test.body)))
 		if w.Code != test.code || got != test.next || test.err != nil && !strings.Contains(w.Body.String(), "superseded") {
 			t.Errorf("%s: %d %s, patch %s", test.body, w.Code, w.Body, got)
+		}
+	}
+}
+
+// TestCheckStrategicAudit shows that a rejected strategic merge patch is recorded.
+func TestCheckStrategicAudit(t *testing.T) {
+	t.Parallel()
+	h := newMemoryServer(t, fixedSource{crd.NewCatalog()}, nil).handler
+	for level, want := range map[auditinternal.Level]bool{auditinternal.LevelMetadata: false, auditinternal.LevelRequest: true} {
+		req := httptest.NewRequest(http.MethodPatch, "/", strings.NewReader(`{"a":1}`))
+		ctx, recorder := audit.WithAuditContext(req.Context()), &auditRecorder{}
+		if err := audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: level}, recorder); err != nil {
+			t.Fatal(err)
+		}
+		h.checkStrategic(appliedKind{err: errors.New("superseded")}, &apirequest.RequestInfo{}, nil)(httptest.NewRecorder(), req.WithContext(ctx))
+		audit.AuditContextFrom(ctx).ProcessEventStage(ctx, auditinternal.StageResponseComplete)
+		if recorded := strings.HasPrefix(recorder.text, `{"a":1}`); recorded != want {
+			t.Errorf("%s: records %s", level, recorder.text)
 		}
 	}
 }

@@ -39,6 +39,9 @@ func (h *Handler) checkStrategic(k PatchKind, r *apirequest.RequestInfo, next ht
 		body := serverrest.PeekBody(req, h.config.MaxRequestBodyBytes)
 		known, err := k.CheckStrategic(body)
 		if err != nil {
+			if recorded(req.Context(), auditinternal.LevelRequest) {
+				audit.LogRequestPatch(req.Context(), body)
+			}
 			h.fail(w, req, r, apierrors.NewBadRequest(err.Error()))
 			return
 		}
