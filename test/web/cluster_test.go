@@ -91,6 +91,28 @@ func (s *server) kill() {
 // send sends a request, which must succeed.
 func (s *server) send(method, path, kind, body string) {
 	s.t.Helper()
+	if status, text := s.request(method, path, kind, body); status > 299 {
+		s.t.Fatalf("%s %s: %d %s", method, path, status, text)
+	}
+}
+
+// create creates an object. The resource is served a moment after its CRD was created.
+func (s *server) create(path, kind, body string) {
+	s.t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		status, text := s.request("POST", path, kind, body)
+		if status < 300 {
+			return
+		}
+		if status != http.StatusNotFound || time.Now().After(end) {
+			s.t.Fatalf("POST %s: %d %s", path, status, text)
+		}
+	}
+}
+
+// request sends a request, and returns the status and the text of the answer.
+func (s *server) request(method, path, kind, body string) (int, string) {
+	s.t.Helper()
 	r, err := http.NewRequest(method, s.url+path, bytes.NewReader([]byte(body)))
 	if err != nil {
 		s.t.Fatal(err)
@@ -101,9 +123,11 @@ func (s *server) send(method, path, kind, body string) {
 		s.t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if text, _ := io.ReadAll(resp.Body); resp.StatusCode > 299 {
-		s.t.Fatalf("%s %s: %d %s", method, path, resp.StatusCode, text)
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
 	}
+	return resp.StatusCode, string(text)
 }
 
 const (
@@ -160,9 +184,8 @@ func fillServer(s *server) {
 	const yaml = "application/yaml"
 	s.send("POST", crdsPath, yaml, clusterCRD("stable.example.com", "A schedule.", 1))
 	s.send("POST", crdsPath, yaml, clusterCRD("other.example.com", script, 1))
-	time.Sleep(500 * time.Millisecond) // the resource is served a moment later
 	for i := range 60 {
-		s.send("POST", jobsPath, yaml, fmt.Sprintf("apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: job-%02d}\nspec: {schedule: '%d * * * *', replicas: %d}\n", i, i, i%5+1))
+		s.create(jobsPath, yaml, fmt.Sprintf("apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: job-%02d}\nspec: {schedule: '%d * * * *', replicas: %d}\n", i, i, i%5+1))
 	}
 	s.send("PATCH", crdsPath+"/crontabs.stable.example.com", "application/json-patch+json",
 		`[{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/replicas/minimum", "value": 2}]`)
@@ -239,7 +262,7 @@ func TestCluster(t *testing.T) {
 	t.Run("scripts", func(t *testing.T) {
 		b.run(chromedp.Evaluate(`[...document.querySelectorAll(".crd")].find(e => e.textContent.includes("other.example.com")).click()`, nil))
 		b.text("There are no objects.")
-		s.send("POST", "/apis/other.example.com/v1/namespaces/default/crontabs", "application/json", `{"apiVersion": "other.example.com/v1", "kind": "CronTab", "metadata": {"name": "a"}, "spec": {"schedule": `+quoted(t, script)+`}}`)
+		s.create("/apis/other.example.com/v1/namespaces/default/crontabs", "application/json", `{"apiVersion": "other.example.com/v1", "kind": "CronTab", "metadata": {"name": "a"}, "spec": {"schedule": `+quoted(t, script)+`}}`)
 		b.text("onerror")
 		b.run(chromedp.Evaluate(`[...document.querySelectorAll("td button")].find(e => e.textContent === "a").click()`, nil))
 		b.wait(`document.querySelector(".cluster-object .lines")?.innerText.includes("onerror")`)
@@ -290,7 +313,7 @@ func TestClusterGone(t *testing.T) {
 		}
 		stopped(t, s.process.Process.Pid)
 		b.click("Check all objects")
-		b.text("no answer in time")
+		b.wait(`document.querySelector(".crd-page .banner")?.innerText.includes("no answer in time")`)
 		b.click("Playground")
 		b.text("an API server would")
 		b.click("Cluster")
@@ -298,8 +321,18 @@ func TestClusterGone(t *testing.T) {
 		if err := s.process.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
-		b.click("Check all objects")
-		b.text("12 of 60 objects do not comply")
+		// The first answers of the server may take longer than a request may.
+		for end := time.Now().Add(time.Minute); ; {
+			b.click("Check all objects")
+			b.wait(`!document.querySelector(".crd-page").innerText.includes("Checking…")`)
+			got := b.eval(`document.querySelector(".crd-page .banner").innerText`)
+			if strings.Contains(got, "12 of 60 objects do not comply") {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatal(got)
+			}
+		}
 	})
 	t.Run("dies", func(t *testing.T) {
 		s.kill()
