@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
 
@@ -40,8 +39,8 @@ func (b *tab) axe(where string) (found []violation, ok bool) {
 		return nil, false
 	}
 	var report string
-	await := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
-	b.run(chromedp.Evaluate(source+"; undefined", nil), chromedp.Evaluate(`axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations))`, &report, await))
+	b.do(source + "; undefined")
+	b.promise(`axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations))`, &report)
 	if err := json.Unmarshal([]byte(report), &found); err != nil {
 		b.t.Fatal(err)
 	}

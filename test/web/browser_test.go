@@ -135,12 +135,18 @@ func open(t *testing.T, link string, width, height int64, dark bool) *tab {
 // browse starts a browser with any page.
 func browse(t *testing.T, link string, width, height int64, dark bool) *tab {
 	t.Helper()
+	return browseFor(t, 5*time.Minute, link, width, height, dark)
+}
+
+// browseFor starts a browser with any page. The limit is that of all that the test does with it.
+func browseFor(t *testing.T, limit time.Duration, link string, width, height int64, dark bool) *tab {
+	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.DisableGPU)
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel = context.WithTimeout(ctx, limit)
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx}
 	at, err := url.Parse(link)
@@ -208,6 +214,18 @@ func (b *tab) do(script string) {
 	b.run(chromedp.Evaluate(script, nil))
 }
 
+// promise waits until a promise is settled, and stores its value unless out is nil.
+func (b *tab) promise(script string, out any) {
+	b.t.Helper()
+	b.run(chromedp.Evaluate(script, out, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+}
+
+// frames waits for two frames. What the page does in the first one is drawn then.
+func (b *tab) frames() {
+	b.t.Helper()
+	b.promise(`new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r))).then(() => undefined)`, nil)
+}
+
 // eval returns the value of an expression as a string.
 func (b *tab) eval(expression string) string {
 	b.t.Helper()
@@ -235,8 +253,10 @@ func (b *tab) waitFor(expression string, limit time.Duration) {
 			return
 		}
 		if time.Now().After(end) || errors.Is(err, context.DeadlineExceeded) {
+			// The text of the page cannot be had if the time of the test is over.
+			b.t.Errorf("never true: %s (%v)", expression, err)
 			b.screenshot("failed")
-			b.t.Fatalf("never true: %s (%v)\n%s", expression, err, b.eval(`document.body.innerText.slice(0, 3000)`))
+			b.t.Fatal(b.eval(`document.body.innerText.slice(0, 3000)`))
 		}
 	}
 }
@@ -245,6 +265,14 @@ func (b *tab) waitFor(expression string, limit time.Duration) {
 func (b *tab) text(want string) {
 	b.t.Helper()
 	b.wait(fmt.Sprintf("document.body.innerText.includes(%q)", want))
+}
+
+// shows does something, and waits until the page has shown a text since. Messages disappear after a while.
+func (b *tab) shows(want string, do func()) {
+	b.t.Helper()
+	b.do("expect(" + quoted(b.t, want) + ")")
+	do()
+	b.wait("seen.has(" + quoted(b.t, want) + ")")
 }
 
 // click clicks the visible button or link with a text.

@@ -38,6 +38,7 @@ func TestTypeCRD(t *testing.T) {
 				before, after := typedCRD(t, c.line)
 				b.typeAt(crds, before+after)
 				b.do(`{ const e = editor("` + crds + `"); e.select(` + quoted(t, before) + `.length, ` + quoted(t, before) + `.length); }`)
+				b.frames()
 				b.run(chromedp.KeyEvent(c.typed))
 				b.complete(crds, c.item)
 				b.screenshot(kind + "-complete-" + c.item)

@@ -4,15 +4,29 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
 
-// editorScript lets tests use both editors in the same way. The one with CodeMirror is in a shadow root.
+// editorScript lets tests use both editors in the same way, and see what disappears. The editor with CodeMirror is in a shadow root.
 const editorScript = `
+// expect adds a text to seen as soon as an element changes and shows it.
+window.seen = new Set();
+window.expect = (text) => {
+  seen.delete(text);
+  const observer = new MutationObserver((records) => {
+    const changed = new Set(records.map((r) => r.target instanceof Text ? r.target.parentElement : r.target));
+    if (![...changed].some((e) => e?.checkVisibility() && e.innerText.includes(text))) return;
+    seen.add(text);
+    observer.disconnect();
+  });
+  observer.observe(document.body, {subtree: true, childList: true, characterData: true});
+};
 // shown returns where the first of elements with a text is, if it is in the visible part of an editor.
 const shown = (editor, elements, text) => {
   const all = editor.getBoundingClientRect();
@@ -86,9 +100,17 @@ func (b *tab) point(label, text string) {
 	b.t.Helper()
 	place := fmt.Sprintf("editor(%q).place(%q)", label, text)
 	b.wait(place)
-	var x, y float64
-	b.run(chromedp.Evaluate(place+".left + 5", &x), chromedp.Evaluate(place+".top + 8", &y))
-	b.run(chromedp.MouseEvent(input.MouseMoved, x-2, y), chromedp.MouseEvent(input.MouseMoved, x, y))
+	// An editor that was scrolled is drawn with the next frame. The event that comes with it hides what is shown.
+	var at, before []float64
+	for end := time.Now().Add(30 * time.Second); at == nil || !slices.Equal(at, before); {
+		if time.Now().After(end) {
+			b.t.Fatalf("%q does not stay at the same place: %v, %v", text, before, at)
+		}
+		before, at = at, nil
+		b.frames()
+		b.run(chromedp.Evaluate(`(() => { const at = `+place+`; return at ? [at.left + 5, at.top + 8] : null; })()`, &at))
+	}
+	b.run(chromedp.MouseEvent(input.MouseMoved, at[0]-2, at[1]), chromedp.MouseEvent(input.MouseMoved, at[0], at[1]))
 }
 
 // typeAt replaces the text of an editor.
@@ -96,10 +118,13 @@ func (b *tab) typeAt(label, text string) {
 	b.t.Helper()
 	b.wait(fmt.Sprintf("editor(%q)", label))
 	b.run(chromedp.Evaluate(fmt.Sprintf("editor(%q).replace(%s)", label, quoted(b.t, text)), nil))
+	// The event that tells that the editor was scrolled comes with the next frame, and closes completions.
+	b.frames()
 }
 
-// complete waits until a completion is selected in an editor. CodeMirror ignores keys for 75 ms after each
-// change of its list, so it must have been the same for longer.
+// complete waits until a completion is selected in an editor. CodeMirror ignores keys for 75 ms after its list
+// opens, so it must have been selected for longer. Its list is also disabled from each keystroke to the next
+// answer: nothing is selected then.
 func (b *tab) complete(label, item string) {
 	b.t.Helper()
 	selected := fmt.Sprintf(`editor(%q).completion() === %q`, label, item)

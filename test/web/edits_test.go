@@ -7,36 +7,48 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/input"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
 
-// hold keeps the requests with a name in held. One that is canceled fails at once.
-func (b *tab) hold(name string) {
+// intercept answers the requests with a name with a function of JavaScript. It gets the signal of the
+// request, and a function that sends the request.
+func (b *tab) intercept(name, answer string) {
 	b.t.Helper()
 	b.do(`
 window.reallyFetch ??= window.fetch;
-window.held = [];
 window.fetch = (path, options) => String(path).endsWith(` + quoted(b.t, "api/"+name) + `)
-  ? new Promise((resolve, reject) => {
-      options.signal?.addEventListener("abort", () => reject(new DOMException("canceled", "AbortError")));
-      held.push({signal: options.signal, answer: () => reallyFetch(path, {...options, signal: undefined}).then(resolve)});
-    })
+  ? (` + answer + `)(options.signal, () => reallyFetch(path, {...options, signal: undefined}))
   : reallyFetch(path, options);
 undefined`)
+}
+
+// hold keeps the requests with a name in held. One that is canceled fails at once.
+func (b *tab) hold(name string) {
+	b.t.Helper()
+	b.do(`window.held = []; undefined`)
+	b.intercept(name, `(signal, send) => new Promise((resolve, reject) => {
+  signal?.addEventListener("abort", () => reject(new DOMException("canceled", "AbortError")));
+  held.push({signal, answer: () => send().then(resolve)});
+})`)
+}
+
+// holdCanceled is hold for requests that are answered even if they are canceled, as when the answer comes first.
+func (b *tab) holdCanceled(name string) {
+	b.t.Helper()
+	b.do(`window.held = []; undefined`)
+	b.intercept(name, `(signal, send) => new Promise((resolve) => held.push({signal, answer: () => send().then(resolve)}))`)
 }
 
 // release sends the requests that are held, and waits until the page has drawn what comes.
 func (b *tab) release() {
 	b.t.Helper()
-	await := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
-	b.run(chromedp.Evaluate(`(async () => {
+	b.promise(`(async () => {
   window.fetch = reallyFetch;
   await Promise.all(held.map((h) => h.answer()));
   await new Promise((r) => setTimeout(r, 100));
   await new Promise(requestAnimationFrame);
-})()`, nil, await))
+})()`, nil)
 }
 
 // namespace returns an object that is accepted.
@@ -58,8 +70,7 @@ func TestEditsStay(t *testing.T) {
 	b.text("Rejected")
 	t.Run("a broken link", func(t *testing.T) {
 		b.typeAt("Object", namespace("typed"))
-		b.visit("#s=$$$")
-		b.text("the link is not complete")
+		b.shows("the link is not complete", func() { b.visit("#s=$$$") })
 		b.has("Object", namespace("typed"))
 	})
 	t.Run("a link in the history", func(t *testing.T) {
@@ -68,8 +79,7 @@ func TestEditsStay(t *testing.T) {
 		b.typeAt("Object", namespace("later"))
 		b.do(`document.querySelector(".skip").click()`)
 		b.wait(`location.hash === "#main"`)
-		b.do(`history.back()`)
-		b.text("Your changes are kept")
+		b.shows("Your changes are kept", func() { b.do(`history.back()`) })
 		b.has("Object", namespace("later"))
 	})
 	t.Run("a link that is pasted", func(t *testing.T) {
@@ -110,8 +120,7 @@ func TestDirectoryEdits(t *testing.T) {
 	if got := b.eval(`[...picker.options].map((o) => o.textContent).join()`); got != "Choose an object of the directory…,object.yaml" {
 		t.Errorf("the picker has %s", got)
 	}
-	write("second")
-	b.text("The files have changed: choose one to load it again.")
+	b.shows("The files have changed: choose one to load it again.", func() { write("second") })
 	b.has("Object", namespace("linked"))
 	if got := b.eval(`picker.value`); got != "" {
 		t.Errorf("%s cannot be chosen again", got)

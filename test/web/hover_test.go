@@ -92,20 +92,17 @@ func TestHoverCRD(t *testing.T) {
 			b.wait(`editor("` + crds + `").tip() === ""`)
 		})
 		t.Run("the mouse leaves before the answer", func(t *testing.T) {
-			b.do(holdHovers)
+			b.holdCanceled("hover")
 			b.hover(crds, "scope")
 			b.wait(`held.length > 0`)
 			b.leave()
-			b.do(`Promise.all(held.map((answer) => answer())).then(() => new Promise(requestAnimationFrame)).then(() => window.answered = true)`)
-			b.wait(`window.answered`)
+			b.release()
 			if got := b.eval(`editor("` + crds + `").tip()`); got != "" {
 				t.Errorf("shows %q", got)
 			}
-			b.do(`window.fetch = reallyFetch`)
 		})
 		t.Run("with the keyboard", func(t *testing.T) {
-			b.do(`{ const e = editor("` + crds + `"); const at = e.value().indexOf("maxItems") + 2; e.select(at, at); }`)
-			b.run(chromedp.KeyEvent(" ", chromedp.KeyModifiers(input.ModifierCtrl|input.ModifierShift)))
+			b.describe(crds, "maxItems")
 			b.wait(`editor("` + crds + `").tip().includes("The highest number of items")`)
 			b.accessible("documentation")
 			b.run(chromedp.KeyEvent(kb.Escape))
@@ -128,19 +125,19 @@ func TestHoverCRD(t *testing.T) {
 	})
 }
 
-// holdHovers keeps the answers to requests for documentation in held, a function for each.
-const holdHovers = `
-window.reallyFetch = window.fetch;
-window.held = [];
-window.fetch = (path, options) => String(path).endsWith("api/hover")
-  ? new Promise((resolve) => held.push(() => reallyFetch(path, {...options, signal: undefined}).then(resolve)))
-  : reallyFetch(path, options);
-`
-
 // leave moves the mouse away from all editors.
 func (b *tab) leave() {
 	b.t.Helper()
 	b.run(chromedp.MouseEvent(input.MouseMoved, 3, 3))
+}
+
+// describe asks with the keyboard what is known about a text in an editor.
+func (b *tab) describe(label, text string) {
+	b.t.Helper()
+	b.do(`{ const e = editor(` + quoted(b.t, label) + `); const at = e.value().indexOf(` + quoted(b.t, text) + `) + 2; e.select(at, at); }`)
+	// An editor may scroll when it gets the focus. The event that comes with the next frame hides what is shown.
+	b.frames()
+	b.run(chromedp.KeyEvent(" ", chromedp.KeyModifiers(input.ModifierCtrl|input.ModifierShift)))
 }
 
 // hover moves the mouse to a text in an editor, which is scrolled to it.

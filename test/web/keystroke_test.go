@@ -7,9 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/chromedp/cdproto/runtime"
-	"github.com/chromedp/chromedp"
 )
 
 // largeCRD returns a CRD whose schema has about 14,000 nodes, with descriptions.
@@ -74,8 +71,7 @@ func TestKeystroke(t *testing.T) {
 		b.typeAt("Object", "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec:\n  part7:\n    field9: ")
 		b.wait(`document.querySelector(".outcome .result:not(.stale)")?.innerText.includes("Accepted: an API server would create this object")`)
 		var text string
-		await := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
-		b.run(chromedp.Evaluate(typing, &text, await))
+		b.promise(typing, &text)
 		b.wait(`document.querySelector(".outcome .result:not(.stale)")?.innerText.includes("field9: ` + strings.Repeat("x", 100) + `")`)
 		var times []float64
 		if err := json.Unmarshal([]byte(text), &times); err != nil {

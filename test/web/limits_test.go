@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/chromedp/chromedp"
 )
 
 // wideCRD has 700 fields with long descriptions.
@@ -81,15 +79,8 @@ func TestMarkdownBrackets(t *testing.T) {
 	b.text("Rejected")
 	b.visit(link(t, map[string]any{"view": "lint"}))
 	b.wait(`document.querySelector("#view-lint .banner")`)
-	b.do(`
-window.reallyFetch = window.fetch;
-window.fetch = (path, options) => String(path).endsWith("api/hover")
-  ? Promise.resolve(new Response(JSON.stringify({answer: {markdown: "[".repeat(1 << 20) + " [the text](of a link)"}})))
-  : reallyFetch(path, options);
-const e = editor("CustomResourceDefinitions");
-e.select(2, 2);
-undefined`)
-	b.run(chromedp.KeyEvent(" ", chromedp.KeyModifiers(2|8)))
+	b.intercept("hover", `async () => new Response(JSON.stringify({answer: {markdown: "[".repeat(1 << 20) + " [the text](of a link)"}}))`)
+	b.describe("CustomResourceDefinitions", "apiVersion")
 	b.wait(`editor("CustomResourceDefinitions").tip().endsWith("[ the text")`)
 }
 

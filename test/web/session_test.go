@@ -23,7 +23,7 @@ func TestSession(t *testing.T) {
 	b.text("Accepted")
 	b.run(chromedp.Evaluate(`document.querySelector(".skip").click()`, nil))
 	b.wait(`location.hash === "#main"`)
-	b.run(chromedp.Evaluate(`new Promise(r => setTimeout(r, 500))`, nil))
+	b.promise(`new Promise((r) => setTimeout(r, 500))`, nil)
 	if got := b.eval(`editor("Object").value().includes("name: typed")`); got != "true" {
 		t.Error("the link to the content discards what was typed")
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 )
@@ -36,7 +37,7 @@ func TestSite(t *testing.T) {
 	dir := siteDir(t)
 	s := httptest.NewServer(http.StripPrefix("/some/path", http.FileServer(http.Dir(dir))))
 	t.Cleanup(s.Close)
-	b := browse(t, s.URL+"/some/path/index.html", 390, 844, false)
+	b := browseFor(t, 15*time.Minute, s.URL+"/some/path/index.html", 390, 844, false)
 	pages := 0
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(name) != ".html" || strings.HasPrefix(name, "playground/") {
