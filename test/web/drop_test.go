@@ -67,16 +67,13 @@ func TestDrop(t *testing.T) {
 			"dropped": func() { drop(filepath.Join(dir, "many")) },
 			"chosen":  func() { b.run(chromedp.SetUploadFiles("#chooser", files, chromedp.ByQuery, chromedp.NodeReady)) },
 		} {
-			b.do(`document.getElementById("message").textContent = ""`)
-			open()
-			b.text("only the first 200 files were read")
+			b.shows("only the first 200 files were read", open)
 			if got := b.eval(`editor("Object").value().split("---").length`); got != "200" {
 				t.Errorf("%s documents are %s", got, name)
 			}
 		}
 	})
 	t.Run("nothing to read", func(t *testing.T) {
-		drop(write("other.txt", "text"))
-		b.text("there is no file with the extension .yaml, .yml or .json")
+		b.shows("there is no file with the extension .yaml, .yml or .json", func() { drop(write("other.txt", "text")) })
 	})
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -21,11 +20,12 @@ func (b *tab) clipboard() {
 // copied clicks the button that copies what the explorer shows, and returns the text of the clipboard.
 func (b *tab) copied() string {
 	b.t.Helper()
-	b.do(`navigator.clipboard.writeText("nothing"); [...document.querySelectorAll("#explorer-panel button")].find(e => e.textContent === "Copy").click()`)
-	b.wait(`[...document.querySelectorAll("#explorer-panel button")].some(e => e.textContent === "Copied")`)
+	b.promise(`navigator.clipboard.writeText("nothing")`, nil)
+	b.shows("Copied", func() {
+		b.do(`[...document.querySelectorAll("#explorer-panel button")].find(e => ["Copy", "Copied"].includes(e.textContent)).click()`)
+	})
 	var text string
-	await := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
-	b.run(chromedp.Evaluate(`navigator.clipboard.readText()`, &text, await))
+	b.promise(`navigator.clipboard.readText()`, &text)
 	return text
 }
 
@@ -113,23 +113,26 @@ func TestCopyWithoutClipboard(t *testing.T) {
 	b.do(`window.clipboard = navigator.clipboard; Object.defineProperty(navigator, "clipboard", {value: undefined}); undefined`)
 	read := func() (text string) {
 		t.Helper()
-		await := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
-		b.run(chromedp.Evaluate(`clipboard.readText()`, &text, await))
+		b.promise(`clipboard.readText()`, &text)
 		return text
 	}
-	b.do(`[...document.querySelectorAll(".stored button")].find((e) => e.textContent === "Copy").focus()`)
-	b.run(chromedp.KeyEvent(kb.Enter))
-	b.wait(`document.activeElement.textContent === "Copied"`)
+	// press presses a button, which keeps the focus.
+	press := func(button, message string) {
+		t.Helper()
+		b.do(`window.pressed = ` + button + `; pressed.focus()`)
+		b.shows(message, func() { b.run(chromedp.KeyEvent(kb.Enter)) })
+		if got := b.eval(`document.activeElement === pressed`); got != "true" {
+			t.Errorf("the focus is not on %s", button)
+		}
+	}
+	press(`[...document.querySelectorAll(".stored button")].find((e) => e.textContent === "Copy")`, "Copied")
 	if got := read(); !strings.HasPrefix(got, "apiVersion: example.com/v1") {
 		t.Errorf("copies %q", got)
 	}
-	b.do(`document.getElementById("share").focus()`)
-	b.run(chromedp.KeyEvent(kb.Enter))
-	b.wait(`document.activeElement.textContent === "Link copied"`)
+	b.shows("This link works on this machine only", func() { press(`document.getElementById("share")`, "Link copied") })
 	if got := read(); got != b.eval("location.href") {
 		t.Errorf("copies %q", got)
 	}
-	b.text("This link works on this machine only")
 }
 
 // TestFormsSizes shows the explorer in all sizes, light and dark.
