@@ -19,7 +19,7 @@ var reasons = []struct {
 	// varies is set if the answers depend on what else happens at the time.
 	varies bool
 }{
-	{"Kubernetes 1.37 rejects a patch that is not JSON or YAML before it does anything else, with other words.",
+	{"Kubernetes 1.37 rejects a patch that is not JSON or YAML before it does anything else, with another message.",
 		regexp.MustCompile(` (patch (json|merge|strategic-merge)-patch (broken|no body)|apply (broken YAML|an array|a string))$`), false},
 	{"Kubernetes 1.37 has other messages about owner references, with their index.",
 		regexp.MustCompile(` (create with a bad owner|patch strategic-merge-patch owner without a key)$`), false},
@@ -47,10 +47,10 @@ var reasons = []struct {
 		regexp.MustCompile(`^GET /(api|apis|version)(/v1|/example.com/v1)?/? `), false},
 	{"The answer is about the user, who has a certificate here and a token there.", regexp.MustCompile(`^review Self`), false},
 	{"Kubernetes 1.37 adds a status to CSINode.", regexp.MustCompile(`^storage\.k8s\.io/v1/csinodes `), false},
-	{"Kubernetes 1.37 describes columns in other words, and 1.36 has a cell too many for IPAddresses.",
+	{"Kubernetes 1.37 describes columns with other descriptions, and 1.36 has a cell too many for IPAddresses.",
 		regexp.MustCompile(`^(networking\.k8s\.io/v1/(servicecidrs|ipaddresses)|rbac\.authorization\.k8s\.io/v1/(cluster)?rolebindings|resource\.k8s\.io/v1/resourceslices|` +
 			`storage\.k8s\.io/v1/volumeattributesclasses|certificates\.k8s\.io/v1/certificatesigningrequests) get as table`), false},
-	{"kube-apiserver removes and adds the template generation of daemon sets when it converts them: answers with metadata only lack it, and it is reset by who writes a status without it.",
+	{"kube-apiserver removes and adds the template generation of daemon sets when it converts them: answers with metadata only lack it, and a status write without it resets it.",
 		regexp.MustCompile(`^apps/v1/daemonsets (get as (metadata|list of metadata|table)|put status$)`), false},
 	{"kube-apiserver's own controllers write the status, and are its field managers.",
 		regexp.MustCompile(`^(flowcontrol\.apiserver\.k8s\.io/v1/(flowschemas|prioritylevelconfigurations)|apiregistration\.k8s\.io/v1/apiservices) (get|list|patch|apply|put|delete)`), true},
