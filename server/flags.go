@@ -202,7 +202,7 @@ func (o *Options) addFeatureFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&o.ServiceResolver, "service-resolver", o.ServiceResolver,
 		"`name.namespace=URL` of a service that webhooks are called at, as https://host:port; may be repeated (default: the endpoints of the service on this server)")
 	fs.Var((*cliflag.ConfigurationMap)(&o.RuntimeConfig), "runtime-config",
-		"comma-separated APIs of Kubernetes' own kinds to enable or disable, `API=true|false`; an API is group/version, group/version/resource, api/all, api/ga, api/beta or api/alpha")
+		"comma-separated APIs of built-in kinds to enable or disable, `API=true|false`; an API is group/version, group/version/resource, api/all, api/ga, api/beta or api/alpha")
 	fs.StringToStringVar(&o.FeatureGates, "feature-gates", o.FeatureGates, "comma-separated feature gates, `Name=true|false`")
 	fs.StringVar(&o.EmulatedVersion, "emulated-version", o.EmulatedVersion, "Kubernetes `version` to emulate, as major.minor")
 }

@@ -21,8 +21,8 @@ func newBackupCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Save the data of an API server in a file",
-		Long: `Backup writes all objects of a server to FILE, of CRDs and of Kubernetes' own kinds, as they
-were at one revision. Everything that the server acknowledged before the backup began is included. The
+		Long: `Backup writes all objects of a server to FILE, of CRDs and of built-in kinds, as they were
+at one revision. Everything that the server acknowledged before the backup began is included. The
 server may be running or stopped: --data-dir names its data directory, --etcd-servers its
 external etcd.
 

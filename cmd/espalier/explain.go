@@ -38,7 +38,7 @@ bounds, format and pattern, list type and keys, CEL rules and their messages, un
 conditions under allOf, anyOf, oneOf and not, deprecations, and whether unknown fields are
 pruned or preserved, and why. If the two semantics differ, explain describes both.
 
-Explain knows Kubernetes' own kinds, such as deployments and pods, without a CRD or a
+Explain knows built-in kinds, such as deployments and pods, without a CRD or a
 cluster. Other resources need their CRD: name it with --crd, or read it from a running
 cluster with --from-cluster, which reads the CRD of RESOURCE only. If a CRD and a built-in kind
 have the same name, explain describes the CRD.

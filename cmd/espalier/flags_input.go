@@ -172,7 +172,7 @@ type skipFlags struct {
 // addSkipFlags adds --ignore-missing-crds, --skip-builtin-kinds and --skip-kind.
 func addSkipFlags(c *cobra.Command, flags *skipFlags) {
 	c.Flags().BoolVar(&flags.missing, "ignore-missing-crds", false, "skip objects of unknown kinds, in groups that no CRD has")
-	c.Flags().BoolVar(&flags.builtin, "skip-builtin-kinds", false, "skip objects of Kubernetes' own kinds, such as Deployments")
+	c.Flags().BoolVar(&flags.builtin, "skip-builtin-kinds", false, "skip objects of built-in kinds, such as Deployments")
 	c.Flags().StringSliceVar(&flags.kinds, "skip-kind", nil,
 		"comma-separated `KINDS` to skip, as Kind, group/Kind or group/version/Kind; repeatable")
 	groupFlags(c.Flags(), checkFlags, "ignore-missing-crds", "skip-builtin-kinds", "skip-kind")

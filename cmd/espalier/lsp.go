@@ -43,7 +43,7 @@ a change of a CRD applies to its objects in other files at once.
 
 The schema of a document is that of its apiVersion and kind, for each document of a file: of the
 CRDs that --crd or the configuration file names, of those in the folder, of those of the cluster
-of --from-cluster, or of Kubernetes' own kinds.
+of --from-cluster, or of built-in kinds.
 
 With --from-cluster, the CRDs of a running cluster are read in the background, and again when
 they change. No answer waits for them: they are kept in the user's cache directory, and used

@@ -55,7 +55,7 @@ The API server does not prune with a non-structural schema, which v1beta1 allows
 a schema, prune shows a preview of what remains once the schema is structural: the fields
 specified anywhere in it, including those under allOf, anyOf, oneOf and not.
 
-Kubernetes' own kinds, such as Deployments and Services, need no CRD: their fields and
+Built-in kinds, such as Deployments and Services, need no CRD: their fields and
 defaults are those of Kubernetes ` + kubernetesLevel + `. --why also lists values that are stored in another
 form, such as quantities. --stored prints the version or kind that Kubernetes stores.
 --skip-builtin-kinds skips these kinds.

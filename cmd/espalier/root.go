@@ -92,12 +92,12 @@ func newRootCommand(a *app) *cobra.Command {
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: a.name()},
 		Short:       "Lint, test, compare and serve CustomResourceDefinitions without a cluster",
 		Long: `Espalier checks CustomResourceDefinitions (CRDs), custom resources, and objects of
-Kubernetes' own kinds as kube-apiserver does. It needs no cluster, and all commands except
+built-in kinds as kube-apiserver does. It needs no cluster, and all commands except
 serve and migrate work offline. With --from-cluster, lint, validate, test, explain, show,
 generate, diff, upgrade, audit and why read a running cluster.
 
-Validate, review, prune, test, explain, show, why and serve know Kubernetes' own kinds, such
-as Deployments, without a CRD or a download. The other commands are about CRDs and custom resources.
+Validate, review, prune, test, explain, show, why and serve know built-in kinds, such as
+Deployments, without a CRD or a download. The other commands are about CRDs and custom resources.
 
 Input comes from files, directories (-R includes subdirectories), standard input (-) and
 revisions of the Git repository that contains the working directory: git:REV:PATH is a file

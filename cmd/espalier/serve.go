@@ -27,8 +27,8 @@ func newServeCommand(a *app) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "Run an API server for custom resources and Kubernetes' own kinds",
-		Long: `The API server serves CRDs, their custom resources, and Kubernetes' own kinds such as
+		Short: "Run an API server for custom resources and built-in kinds",
+		Long: `The API server serves CRDs, their custom resources, and built-in kinds such as
 Deployments, as data: nothing runs a pod. kubectl, client-go and controllers work with it
 as with any Kubernetes cluster.
 

@@ -42,7 +42,7 @@ func newTestCommand(a *app) *cobra.Command {
 	var o testOptions
 	c := &cobra.Command{
 		Use:   "test PATH...",
-		Short: "Run test suites for CRDs and for objects of Kubernetes' own kinds",
+		Short: "Run test suites for CRDs and for objects of built-in kinds",
 		Long: `A test suite is a YAML document that lists objects that a CRD must accept, objects that it
 must reject and why, updates, and what is stored. Suites run on the same engine as
 espalier serve, so they need no cluster.
@@ -88,7 +88,7 @@ the file of the suite, the PATHs, crds in the configuration file. With --from-cl
 of a suite that has none of these comes from a running cluster: the one that defines the
 kind of the suite's objects.
 
-A suite whose objects are of Kubernetes' own kinds, such as Deployments, needs no CRD:
+A suite whose objects are of built-in kinds, such as Deployments, needs no CRD:
 
   apiVersion: espalier.dev/v1
   kind: TestSuite

@@ -23,7 +23,7 @@ import (
 func newValidateCommand(a *app, o *validateOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate [--crd PATH...] PATH... [--base REV] | --from-cluster [PATH...]",
-		Short: "Validate custom resources and Kubernetes' own kinds, as an API server would",
+		Short: "Validate custom resources and built-in kinds, as an API server would",
 		Long: `For each object, validate does what the API server does on create: it decodes the object,
 prunes fields that the CRD does not specify, applies defaults, and validates the result,
 including CEL rules. With --old it does what the API server does on update; the old object
@@ -39,7 +39,7 @@ renamed and objects can be moved. A file that cannot be read at the merge base i
 its objects count as created, and so does an object that moves to another version of a CRD with
 a conversion webhook.
 
-Kubernetes' own kinds, such as Deployments and Services, need no CRD and no download: their
+Built-in kinds, such as Deployments and Services, need no CRD and no download: their
 rules are those of Kubernetes ` + kubernetesLevel + `. What depends on a cluster is not checked: admission
 plugins, quotas, IPs and ports that are taken. Versions that Kubernetes does not serve any
 more are errors. --skip-builtin-kinds skips these kinds. An update of one of them is checked

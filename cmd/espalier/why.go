@@ -50,7 +50,7 @@ selects one.
 FIELD is a path as in the reports of other commands, or a JSON pointer: spec.steps[0].image,
 metadata.annotations["example.com/owner"], /spec/steps/0/image.
 
-Kubernetes' own kinds, such as deployments, need no CRD: their Go types decide what is
+Built-in kinds, such as deployments, need no CRD: their Go types decide what is
 served, so that why names no schema.
 
 Objects come from a source as in espalier audit. The API of a running cluster does not show
