@@ -203,6 +203,7 @@ class CRDPage {
   private readonly pager = h("div", { class: "pager" });
   private readonly live = new Live();
   private readonly latest = new Latest();
+  private readonly opening = new Latest();
   private answer: ObjectsAnswer | undefined;
   private tokens: string[] = [];
   private readonly failing = new Map<string, number>();
@@ -261,6 +262,7 @@ class CRDPage {
   leave(): void {
     this.shown = false;
     this.live.stop();
+    this.opening.cancel();
     this.object?.leave();
   }
 
@@ -300,12 +302,12 @@ class CRDPage {
     replace(this.version, ...served.map((v) => h("option", { value: v.name }, v.name + (v.storage ? ", storage" : ""))));
     const chosen = served.find((v) => v.name === before) ?? served.find((v) => v.storage) ?? served[0];
     if (chosen) this.version.value = chosen.name;
-    const open = (view: string) => () => {
-      ask("crd", { crd: d.name, semantics: this.c.state.semantics }).then(
-        (a) => this.c.open({ view, crds: a.text, ...(view === "playground" ? { object: "", old: "", update: false } : {}) }),
-        (e: unknown) => this.c.say(e instanceof Error ? e.message : String(e)),
+    const open = (view: string) => () =>
+      this.opening.run(
+        0,
+        async (signal) => this.c.open({ view, crds: (await ask("crd", { crd: d.name, semantics: this.c.state.semantics }, signal)).text }),
+        (m) => this.c.say(m),
       );
-    };
     replace(
       this.about,
       h(

@@ -20,6 +20,7 @@ export class ClusterObject {
   private readonly live = new Live();
   private readonly latest = new Latest();
   private readonly asking = new Latest();
+  private readonly opening = new Latest();
   private answer: ObjectAnswer | undefined;
   // drawn is the answer that is shown, as JSON.
   private drawn = "";
@@ -83,6 +84,7 @@ export class ClusterObject {
     this.live.stop();
     this.latest.cancel();
     this.asking.cancel();
+    this.opening.cancel();
   }
 
   private load(pause: number): void {
@@ -210,9 +212,13 @@ export class ClusterObject {
     const version = this.answer?.versions.find((v) => v.storage && v.text) ?? this.answer?.versions.find((v) => v.text);
     if (!version?.text) return;
     const object = version.text;
-    ask("crd", { crd: this.name.crd, semantics: this.c.state.semantics }).then(
-      (a) => this.c.open({ view: "playground", crds: a.text, object, old: object, update: true }),
-      (e: unknown) => this.c.say(e instanceof Error ? e.message : String(e)),
+    this.opening.run(
+      0,
+      async (signal) => {
+        const a = await ask("crd", { crd: this.name.crd, semantics: this.c.state.semantics }, signal);
+        this.c.open({ view: "playground", crds: a.text, object, old: object, update: true });
+      },
+      (m) => this.c.say(m),
     );
   }
 }

@@ -6,6 +6,7 @@ import { newEditor, type Editor } from "./editor";
 import { Latest } from "./engine";
 import { findingItem, findingList } from "./findings";
 import type { CompareAnswer } from "./protocol";
+import type { State } from "./state";
 
 export class Compare implements View {
   readonly element: HTMLElement;
@@ -18,9 +19,9 @@ export class Compare implements View {
   private readonly latest = new Latest();
 
   constructor(private readonly c: Context) {
-    this.before = newEditor("Old CRD", () => this.edited());
-    this.after = newEditor("New CRD", () => this.edited());
-    this.objects = newEditor("Objects", () => this.edited(), assistance(c));
+    this.before = newEditor("Old CRD", () => this.edited({ before: this.before.value }));
+    this.after = newEditor("New CRD", () => this.edited({ crds: this.after.value }));
+    this.objects = newEditor("Objects", () => this.edited({ object: this.objects.value }), assistance(c));
     this.objects.hint = "Paste objects to see which of them the change affects.";
     this.element = h(
       "div",
@@ -44,10 +45,8 @@ export class Compare implements View {
     this.ask(0);
   }
 
-  private edited(): void {
-    this.c.state.before = this.before.value;
-    this.c.state.crds = this.after.value;
-    this.c.state.object = this.objects.value;
+  private edited(change: Partial<State>): void {
+    Object.assign(this.c.state, change);
     this.c.changed();
     this.ask(250);
   }

@@ -47,6 +47,12 @@ export function assistance(c: Context): Assistance {
   };
 }
 
+// isShown reports whether the view of an editor is shown. The text of another one is not the state, and an
+// edit of it would take the focus.
+export function isShown(editor: Editor): boolean {
+  return editor.element.offsetParent !== null;
+}
+
 // applyFix changes the text of an editor, if it is still the text that the fix is for.
 export function applyFix(c: Context, editor: Editor, text: string, fix: Fix): void {
   const changed = () => c.say("The text has changed: choose the fix again.");
@@ -58,7 +64,11 @@ export function applyFix(c: Context, editor: Editor, text: string, fix: Fix): vo
   c.engine
     .ask("apply", { text, fix }, controller.signal)
     .then(
-      (a) => (editor.value === text ? editor.edit(a.start, a.end, a.text) : changed()),
+      (a) => {
+        if (!isShown(editor)) c.say("The fix was not applied: another view is shown.");
+        else if (editor.value !== text) changed();
+        else editor.edit(a.start, a.end, a.text);
+      },
       (e: unknown) => (controller.signal.aborted ? changed() : c.say(e instanceof Error ? e.message : String(e))),
     )
     .finally(() => editor.element.removeEventListener("keydown", abort));

@@ -130,8 +130,9 @@ export class PlainEditor implements Editor {
   edit(start: number, end: number, text: string): void {
     this.area.focus({ preventScroll: true });
     this.area.setSelectionRange(start, end);
-    // It is deprecated, but nothing else keeps the history of the textarea.
-    const done = text === "" ? document.execCommand("delete") : document.execCommand("insertText", false, text);
+    // It is deprecated, but nothing else keeps the history of the textarea. It edits what has the focus, which
+    // a textarea that is not shown cannot have.
+    const done = document.activeElement === this.area && (text === "" ? document.execCommand("delete") : document.execCommand("insertText", false, text));
     if (!done || this.area.value.slice(start, start + text.length) !== text) {
       this.area.setRangeText(text, start, end, "end");
     }

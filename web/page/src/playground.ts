@@ -1,6 +1,6 @@
 // The playground: a CRD, an object, and what would be stored.
 
-import { applyFix, assistance, type Context, type View } from "./context";
+import { applyFix, assistance, isShown, type Context, type View } from "./context";
 import { Definitions } from "./definitions";
 import { copyButton, h, plural, replace, setText, type Child } from "./dom";
 import { newEditor, type Editor } from "./editor";
@@ -9,6 +9,7 @@ import { counts, findingList, type Actions } from "./findings";
 import type { CheckAnswer, CheckedObject, Finding, Fix, Line, Outcome, Range, Resource } from "./protocol";
 import { roving } from "./lines";
 import { Rules } from "./rules";
+import type { State } from "./state";
 
 // maxRows is the number of lines of stored objects that are shown, of all objects together.
 const maxRows = 4000;
@@ -26,6 +27,7 @@ export class Playground implements View {
   // spoken is what screen readers say about a new result.
   private readonly spoken = h("p", { class: "spoken", role: "status" });
   private readonly latest = new Latest();
+  private readonly creating = new Latest();
   private readonly rules: Rules;
   private readonly definitions: Definitions;
   partial = false;
@@ -38,9 +40,9 @@ export class Playground implements View {
 
   constructor(private readonly c: Context) {
     const help = assistance(c);
-    this.crds = newEditor("CustomResourceDefinitions", () => this.edited(), help);
-    this.object = newEditor("Object", () => this.edited(), help);
-    this.old = newEditor("Object before the update", () => this.edited(), help);
+    this.crds = newEditor("CustomResourceDefinitions", () => this.edited({ crds: this.crds.value }), help);
+    this.object = newEditor("Object", () => this.edited({ object: this.object.value }), help);
+    this.old = newEditor("Object before the update", () => this.edited({ old: this.old.value }), help);
     this.crds.hint = "Paste CRDs, or drop files or a folder here.\nKubernetes' own kinds need no CRD.";
     this.object.hint = "Paste an object, or press Ctrl+Space for completions.";
     const onCRDs = { mark: () => this.markCRDs(), reveal: (r: Range) => this.crds.reveal(r), fix: (f: Fix, crds: string) => applyFix(c, this.crds, crds, f) };
@@ -49,11 +51,11 @@ export class Playground implements View {
     this.update = h("input", { type: "checkbox", id: "update" });
     this.update.addEventListener("change", () => {
       if (this.update.checked && this.old.value === "") this.old.set(this.object.value);
-      this.edited();
+      this.edited({ update: this.update.checked, old: this.old.value });
     });
     // The list is made when it is needed: a page without the complete engine would wait for it.
     for (const event of ["pointerenter", "focus"]) this.kinds.addEventListener(event, () => void this.listKinds());
-    this.kinds.addEventListener("change", () => void this.create());
+    this.kinds.addEventListener("change", () => this.create());
     this.oldPane = h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Before")), this.old.element);
     this.element = h(
       "div",
@@ -99,26 +101,28 @@ export class Playground implements View {
   }
 
   // create replaces the object by a sample of the chosen kind.
-  private async create(): Promise<void> {
+  private create(): void {
     const [crd, version] = this.kinds.value.split(" ");
     this.kinds.value = "";
     if (!crd) return;
     const { crds, semantics } = this.c.state;
-    try {
-      const a = await this.c.engine.ask("sample", { crds, crd, version, semantics });
-      this.object.edit(0, this.object.value.length, a.text);
-    } catch (e) {
-      this.c.say(e instanceof Error ? e.message : String(e));
-    }
+    const before = this.object.value;
+    this.creating.run(
+      0,
+      async (signal) => {
+        const a = await this.c.engine.ask("sample", { crds, crd, version, semantics }, signal);
+        if (!isShown(this.object)) this.c.say("The object was not created: another view is shown.");
+        else if (this.object.value !== before) this.c.say("The text has changed: choose the kind again.");
+        else this.object.edit(0, before.length, a.text);
+      },
+      (m) => this.c.say(m),
+    );
   }
 
-  private edited(): void {
-    const s = this.c.state;
-    s.crds = this.crds.value;
-    s.object = this.object.value;
-    s.old = this.old.value;
-    s.update = this.update.checked;
-    this.oldPane.hidden = !s.update;
+  // edited changes the state. Only what the user has changed is written: the view need not show the rest.
+  private edited(change: Partial<State>): void {
+    Object.assign(this.c.state, change);
+    this.oldPane.hidden = !this.c.state.update;
     this.c.changed();
     this.rules.cancel();
     this.definitions.cancel();

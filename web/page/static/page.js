@@ -559,6 +559,7 @@
     live = new Live();
     latest = new Latest();
     asking = new Latest();
+    opening = new Latest();
     answer;
     // drawn is the answer that is shown, as JSON.
     drawn = "";
@@ -589,6 +590,7 @@
       this.live.stop();
       this.latest.cancel();
       this.asking.cancel();
+      this.opening.cancel();
     }
     load(pause2) {
       this.latest.run(
@@ -708,9 +710,13 @@
       const version = this.answer?.versions.find((v) => v.storage && v.text) ?? this.answer?.versions.find((v) => v.text);
       if (!version?.text) return;
       const object = version.text;
-      ask("crd", { crd: this.name.crd, semantics: this.c.state.semantics }).then(
-        (a) => this.c.open({ view: "playground", crds: a.text, object, old: object, update: true }),
-        (e) => this.c.say(e instanceof Error ? e.message : String(e))
+      this.opening.run(
+        0,
+        async (signal) => {
+          const a = await ask("crd", { crd: this.name.crd, semantics: this.c.state.semantics }, signal);
+          this.c.open({ view: "playground", crds: a.text, object, old: object, update: true });
+        },
+        (m) => this.c.say(m)
       );
     }
   };
@@ -923,6 +929,7 @@
     pager = h("div", { class: "pager" });
     live = new Live();
     latest = new Latest();
+    opening = new Latest();
     answer;
     tokens = [];
     failing = /* @__PURE__ */ new Map();
@@ -967,6 +974,7 @@
     leave() {
       this.shown = false;
       this.live.stop();
+      this.opening.cancel();
       this.object?.leave();
     }
     // close ends all that the page does.
@@ -1002,12 +1010,11 @@
       replace(this.version, ...served.map((v) => h("option", { value: v.name }, v.name + (v.storage ? ", storage" : ""))));
       const chosen = served.find((v) => v.name === before) ?? served.find((v) => v.storage) ?? served[0];
       if (chosen) this.version.value = chosen.name;
-      const open = (view) => () => {
-        ask("crd", { crd: d.name, semantics: this.c.state.semantics }).then(
-          (a) => this.c.open({ view, crds: a.text, ...view === "playground" ? { object: "", old: "", update: false } : {} }),
-          (e) => this.c.say(e instanceof Error ? e.message : String(e))
-        );
-      };
+      const open = (view) => () => this.opening.run(
+        0,
+        async (signal) => this.c.open({ view, crds: (await ask("crd", { crd: d.name, semantics: this.c.state.semantics }, signal)).text }),
+        (m) => this.c.say(m)
+      );
       replace(
         this.about,
         h(
@@ -1210,6 +1217,9 @@
       }
     };
   }
+  function isShown(editor) {
+    return editor.element.offsetParent !== null;
+  }
   function applyFix(c, editor, text, fix) {
     const changed2 = () => c.say("The text has changed: choose the fix again.");
     if (editor.value !== text) return changed2();
@@ -1217,7 +1227,11 @@
     const abort = () => controller.abort();
     editor.element.addEventListener("keydown", abort, { once: true });
     c.engine.ask("apply", { text, fix }, controller.signal).then(
-      (a) => editor.value === text ? editor.edit(a.start, a.end, a.text) : changed2(),
+      (a) => {
+        if (!isShown(editor)) c.say("The fix was not applied: another view is shown.");
+        else if (editor.value !== text) changed2();
+        else editor.edit(a.start, a.end, a.text);
+      },
       (e) => controller.signal.aborted ? changed2() : c.say(e instanceof Error ? e.message : String(e))
     ).finally(() => editor.element.removeEventListener("keydown", abort));
   }
@@ -1503,7 +1517,7 @@
     edit(start, end, text) {
       this.area.focus({ preventScroll: true });
       this.area.setSelectionRange(start, end);
-      const done = text === "" ? document.execCommand("delete") : document.execCommand("insertText", false, text);
+      const done = document.activeElement === this.area && (text === "" ? document.execCommand("delete") : document.execCommand("insertText", false, text));
       if (!done || this.area.value.slice(start, start + text.length) !== text) {
         this.area.setRangeText(text, start, end, "end");
       }
@@ -1757,9 +1771,9 @@
   var Compare = class {
     constructor(c) {
       this.c = c;
-      this.before = newEditor("Old CRD", () => this.edited());
-      this.after = newEditor("New CRD", () => this.edited());
-      this.objects = newEditor("Objects", () => this.edited(), assistance(c));
+      this.before = newEditor("Old CRD", () => this.edited({ before: this.before.value }));
+      this.after = newEditor("New CRD", () => this.edited({ crds: this.after.value }));
+      this.objects = newEditor("Objects", () => this.edited({ object: this.objects.value }), assistance(c));
       this.objects.hint = "Paste objects to see which of them the change affects.";
       this.element = h(
         "div",
@@ -1790,10 +1804,8 @@
       this.objects.set(this.c.state.object);
       this.ask(0);
     }
-    edited() {
-      this.c.state.before = this.before.value;
-      this.c.state.crds = this.after.value;
-      this.c.state.object = this.objects.value;
+    edited(change) {
+      Object.assign(this.c.state, change);
       this.c.changed();
       this.ask(250);
     }
@@ -2743,9 +2755,9 @@ spec:
     constructor(c) {
       this.c = c;
       const help = assistance(c);
-      this.crds = newEditor("CustomResourceDefinitions", () => this.edited(), help);
-      this.object = newEditor("Object", () => this.edited(), help);
-      this.old = newEditor("Object before the update", () => this.edited(), help);
+      this.crds = newEditor("CustomResourceDefinitions", () => this.edited({ crds: this.crds.value }), help);
+      this.object = newEditor("Object", () => this.edited({ object: this.object.value }), help);
+      this.old = newEditor("Object before the update", () => this.edited({ old: this.old.value }), help);
       this.crds.hint = "Paste CRDs, or drop files or a folder here.\nKubernetes' own kinds need no CRD.";
       this.object.hint = "Paste an object, or press Ctrl+Space for completions.";
       const onCRDs = { mark: () => this.markCRDs(), reveal: (r) => this.crds.reveal(r), fix: (f, crds) => applyFix(c, this.crds, crds, f) };
@@ -2754,10 +2766,10 @@ spec:
       this.update = h("input", { type: "checkbox", id: "update" });
       this.update.addEventListener("change", () => {
         if (this.update.checked && this.old.value === "") this.old.set(this.object.value);
-        this.edited();
+        this.edited({ update: this.update.checked, old: this.old.value });
       });
       for (const event of ["pointerenter", "focus"]) this.kinds.addEventListener(event, () => void this.listKinds());
-      this.kinds.addEventListener("change", () => void this.create());
+      this.kinds.addEventListener("change", () => this.create());
       this.oldPane = h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Before")), this.old.element);
       this.element = h(
         "div",
@@ -2785,6 +2797,7 @@ spec:
     // spoken is what screen readers say about a new result.
     spoken = h("p", { class: "spoken", role: "status" });
     latest = new Latest();
+    creating = new Latest();
     rules;
     definitions;
     partial = false;
@@ -2821,25 +2834,27 @@ spec:
       }
     }
     // create replaces the object by a sample of the chosen kind.
-    async create() {
+    create() {
       const [crd, version] = this.kinds.value.split(" ");
       this.kinds.value = "";
       if (!crd) return;
       const { crds, semantics: semantics2 } = this.c.state;
-      try {
-        const a = await this.c.engine.ask("sample", { crds, crd, version, semantics: semantics2 });
-        this.object.edit(0, this.object.value.length, a.text);
-      } catch (e) {
-        this.c.say(e instanceof Error ? e.message : String(e));
-      }
+      const before = this.object.value;
+      this.creating.run(
+        0,
+        async (signal) => {
+          const a = await this.c.engine.ask("sample", { crds, crd, version, semantics: semantics2 }, signal);
+          if (!isShown(this.object)) this.c.say("The object was not created: another view is shown.");
+          else if (this.object.value !== before) this.c.say("The text has changed: choose the kind again.");
+          else this.object.edit(0, before.length, a.text);
+        },
+        (m) => this.c.say(m)
+      );
     }
-    edited() {
-      const s = this.c.state;
-      s.crds = this.crds.value;
-      s.object = this.object.value;
-      s.old = this.old.value;
-      s.update = this.update.checked;
-      this.oldPane.hidden = !s.update;
+    // edited changes the state. Only what the user has changed is written: the view need not show the rest.
+    edited(change) {
+      Object.assign(this.c.state, change);
+      this.oldPane.hidden = !this.c.state.update;
       this.c.changed();
       this.rules.cancel();
       this.definitions.cancel();
