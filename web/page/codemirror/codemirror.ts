@@ -166,7 +166,10 @@ class CodeMirror implements Editor {
   }
 
   get value(): string {
-    const doc = this.view.state.doc;
+    return this.textOf(this.view.state);
+  }
+
+  private textOf({ doc }: EditorState): string {
     if (doc !== this.doc) {
       this.doc = doc;
       this.text = doc.toString();
@@ -237,29 +240,42 @@ class CodeMirror implements Editor {
     const text = this.value;
     let items: Item[];
     try {
-      items = ranked(await this.assistance.complete(text, offset, controller.signal), text, offset);
+      items = await this.assistance.complete(text, offset, controller.signal);
     } catch {
       return null; // it was canceled, or there is nothing to complete
     }
-    const first = items[0];
+    const first = ranked(items, text, offset)[0];
     if (!first) return null;
     const from = Math.max(line.from, Math.min(first.start, offset));
+    const all = items.map((item) => ({ ...item, option: this.option(item, from, offset) }));
     // The order is that of the plain editor.
-    return { from, filter: false, options: items.map((i) => this.option(i, from)) };
+    const options = (moved: number, typed: number, state: EditorState, at: number) =>
+      ranked(all.map((i) => ({ ...i, start: i.start + moved, end: i.end + typed })), this.textOf(state), at).map((i) => i.option);
+    return {
+      from,
+      filter: false,
+      options: options(0, 0, context.state, offset),
+      // The completions follow what is typed, as those of the plain editor: without this, they would be disabled
+      // until the next ones are there, and Enter would insert a new line.
+      update: (current, start, _end, { state, pos }) => {
+        const next = /[\w-]/.test(state.sliceDoc(pos - 1, pos)) ? options(start - from, pos - offset, state, pos) : [];
+        return next.length > 0 ? { ...current, from: start, options: next } : null;
+      },
+    };
   }
 
-  private option(item: Item, from: number): Completion {
+  // option returns the completion of an item that was asked for at an offset, with what is typed after from.
+  private option(item: Item, from: number, offset: number): Completion {
     const documentation = item.documentation;
     return {
       label: item.label,
       type: item.deprecated ? "deprecated" : "",
       ...(item.detail ? { detail: item.detail } : {}),
       ...(documentation ? { info: () => markdown(documentation) } : {}),
-      apply: (view, _completion, at) => {
-        const moved = at - from;
-        const start = item.start + moved;
+      apply: (view, _completion, at, to) => {
+        const start = item.start + at - from;
         view.dispatch({
-          changes: { from: start, to: Math.max(item.end + moved, view.state.selection.main.head), insert: item.insert },
+          changes: { from: start, to: Math.max(item.end + to - offset, view.state.selection.main.head), insert: item.insert },
           selection: EditorSelection.cursor(start + item.insert.length),
           userEvent: "input.complete",
         });

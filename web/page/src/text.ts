@@ -16,7 +16,7 @@ export function isTyping(before: string): boolean {
 }
 
 // ranked returns the completions that match what is typed, the best first.
-export function ranked(items: Item[], text: string, offset: number): Item[] {
+export function ranked<T extends Item>(items: T[], text: string, offset: number): T[] {
   const rank = (i: Item): number => {
     const typed = text.slice(i.start, offset).trim().replace(/^["']/, "").toLowerCase();
     const filter = (i.filter || i.label).toLowerCase();
