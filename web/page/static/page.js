@@ -730,31 +730,36 @@
   function poll(path, changed2, failed) {
     let tag = "";
     let rejected;
-    let why = "";
+    let problem = "";
+    const fail = (message3) => {
+      if (message3 !== problem) failed(message3);
+      problem = message3;
+    };
     let ask2;
     const again = () => window.setTimeout(() => void ask2(), interval);
     ask2 = async () => {
-      if (document.hidden) return void again();
       const headers = tokenHeader();
       const token2 = JSON.stringify(headers);
-      if (token2 === rejected) {
-        failed(why);
-        return void again();
-      }
+      if (document.hidden || token2 === rejected) return void again();
+      if (rejected !== void 0) problem = "";
+      rejected = void 0;
+      let next;
       try {
         const response = await fetch(path, { headers: { ...headers, ...tag === "" ? {} : { "If-None-Match": tag } }, cache: "no-store" });
         if (response.status === 204) return;
-        if (response.status === 200) {
-          tag = response.headers.get("ETag") ?? "";
-          changed2(await response.json());
-        } else if (response.status !== 304) {
-          failed(why = `espalier ui answers ${response.status}: open the link that it has printed`);
+        if (response.status === 200) next = { tag: response.headers.get("ETag") ?? "", answer: await response.json() };
+        if (response.status === 200 || response.status === 304) problem = "";
+        else {
+          fail(`espalier ui answers ${response.status}: open the link that it has printed`);
           if (response.status === 401 || response.status === 403) rejected = token2;
         }
       } catch {
-        failed("espalier ui does not answer: is it still running?");
+        fail("espalier ui does not answer: is it still running?");
       }
       again();
+      if (!next) return;
+      changed2(next.answer);
+      tag = next.tag;
     };
     void ask2();
   }
