@@ -12,15 +12,16 @@ const pause = 400;
 // Actions go to a position of the CRDs, change them, and mark what is wrong.
 interface Actions {
   mark(): void;
-  reveal(range: Range): void;
+  reveal(range: Range, crds: string): void;
   fix(fix: Fix, crds: string): void;
 }
 
 // Definitions shows the errors of CRDs.
 export class Definitions {
   readonly element = h("div", { class: "definitions" });
-  // findings are the errors.
-  findings: Finding[] = [];
+  // errors are those of the text.
+  private errors: Finding[] = [];
+  private text = "";
   private readonly latest = new Latest();
   // shown is what the findings are those of.
   private shown = "";
@@ -29,6 +30,11 @@ export class Definitions {
     private readonly c: Context,
     private readonly actions: Actions,
   ) {}
+
+  // findings are the errors of the CRDs of the state. Those of another text have other positions.
+  get findings(): Finding[] {
+    return this.text === this.c.state.crds ? this.errors : [];
+  }
 
   // cancel drops the answer that is awaited.
   cancel(): void {
@@ -41,8 +47,7 @@ export class Definitions {
     const wanted = JSON.stringify([crds, semantics]);
     if (wanted === this.shown) return;
     this.shown = "";
-    // Their positions are those of another text.
-    this.findings = [];
+    this.errors = [];
     this.actions.mark();
     this.latest.run(
       pause,
@@ -56,13 +61,14 @@ export class Definitions {
   }
 
   private set(findings: Finding[], crds: string): void {
-    this.findings = findings;
+    this.errors = findings;
+    this.text = crds;
     this.actions.mark();
     // Rules are shown with their costs.
     const own = findings.filter((f) => !f.rule.startsWith("cel-"));
     if (own.length === 0) return replace(this.element);
     const lint = h("button", { type: "button", class: "quiet", onclick: () => this.c.open({ view: "lint" }) }, "Open in Lint");
     const title = h("p", { class: "banner rejected" }, h("strong", {}, "The CRD has " + plural(own.length, "error")), lint);
-    replace(this.element, title, findingList(own, { object: (r) => this.actions.reveal(r), fix: (f) => this.actions.fix(f, crds) }));
+    replace(this.element, title, findingList(own, { object: (r) => this.actions.reveal(r, crds), fix: (f) => this.actions.fix(f, crds) }));
   }
 }

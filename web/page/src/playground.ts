@@ -45,7 +45,11 @@ export class Playground implements View {
     this.old = newEditor("Object before the update", () => this.edited({ old: this.old.value }), help);
     this.crds.hint = "Paste CRDs, or drop files or a folder here.\nKubernetes' own kinds need no CRD.";
     this.object.hint = "Paste an object, or press Ctrl+Space for completions.";
-    const onCRDs = { mark: () => this.markCRDs(), reveal: (r: Range) => this.crds.reveal(r), fix: (f: Fix, crds: string) => applyFix(c, this.crds, crds, f) };
+    const onCRDs = {
+      mark: () => this.markCRDs(),
+      reveal: (r: Range, crds: string) => (this.crds.value === crds ? this.crds.reveal(r) : c.say("The text has changed: the line may be another one now.")),
+      fix: (f: Fix, crds: string) => applyFix(c, this.crds, crds, f),
+    };
     this.rules = new Rules(c, onCRDs);
     this.definitions = new Definitions(c, onCRDs);
     this.update = h("input", { type: "checkbox", id: "update" });
@@ -78,6 +82,8 @@ export class Playground implements View {
     this.old.set(s.old);
     this.update.checked = s.update;
     this.oldPane.hidden = !s.update;
+    this.rules.cancel();
+    this.definitions.cancel();
     this.ask(0);
   }
 

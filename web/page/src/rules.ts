@@ -34,7 +34,7 @@ function finding(r: RuleCost): Finding {
 // Actions go to a position of the CRDs, change them, and mark the rules that an API server rejects.
 interface Actions {
   mark(): void;
-  reveal(range: Range): void;
+  reveal(range: Range, crds: string): void;
   fix(fix: Fix, crds: string): void;
 }
 
@@ -42,8 +42,9 @@ interface Actions {
 export class Rules {
   readonly element = h("div", { class: "rules" });
   private readonly latest = new Latest();
-  // findings are the rules that an API server rejects.
-  findings: Finding[] = [];
+  // rejected are the rules that an API server rejects, and text the CRDs that they are of.
+  private rejected: Finding[] = [];
+  private text = "";
   // shown is what the rules are those of.
   private shown = "";
 
@@ -51,6 +52,12 @@ export class Rules {
     private readonly c: Context,
     private readonly actions: Actions,
   ) {}
+
+  // findings are the rules of the CRDs of the state that an API server rejects. Those of another text have
+  // other positions.
+  get findings(): Finding[] {
+    return this.text === this.c.state.crds ? this.rejected : [];
+  }
 
   // cancel drops the answer that is awaited.
   cancel(): void {
@@ -68,8 +75,7 @@ export class Rules {
     const wanted = JSON.stringify([crds, semantics, ...kinds.keys()]);
     if (wanted === this.shown) return;
     this.shown = "";
-    // Their positions are those of another text.
-    this.findings = [];
+    this.rejected = [];
     this.actions.mark();
     this.latest.run(
       0,
@@ -82,14 +88,15 @@ export class Rules {
           if (a.rules.length > 0) parts.push(this.kind(kinds.size > 1 ? k.title : "", a, crds));
         }
         this.shown = wanted;
-        this.set(findings, parts);
+        this.set(findings, crds, parts);
       },
-      () => this.set([], []),
+      () => this.set([], crds, []),
     );
   }
 
-  private set(findings: Finding[], parts: Child[]): void {
-    this.findings = findings;
+  private set(findings: Finding[], crds: string, parts: Child[]): void {
+    this.rejected = findings;
+    this.text = crds;
     this.actions.mark();
     replace(this.element, ...parts);
   }
@@ -126,7 +133,7 @@ export class Rules {
     return h(
       "li",
       { class: "finding " + (bad ? "error" : "info") },
-      h("div", { class: "head" }, range ? h("button", { type: "button", class: "link path", title: "Show line " + range.line, onclick: () => this.actions.reveal(range) }, where) : h("span", { class: "path" }, where)),
+      h("div", { class: "head" }, range ? h("button", { type: "button", class: "link path", title: "Show line " + range.line, onclick: () => this.actions.reveal(range, crds) }, where) : h("span", { class: "path" }, where)),
       r.rule !== "" && h("code", { class: "expression" }, r.rule),
       h("div", { class: "spent" }, !r.error && meter, costNote(r)),
       (r.bounds?.length ?? 0) > 0 && h("div", { class: "actions" }, "Within the limit:", ...(r.bounds ?? []).map((b) => h("button", { type: "button", class: "fix", onclick: () => this.actions.fix(b, crds) }, capital(b.message)))),

@@ -2149,10 +2149,16 @@ spec:
     actions;
     element = h("div", { class: "rules" });
     latest = new Latest();
-    // findings are the rules that an API server rejects.
-    findings = [];
+    // rejected are the rules that an API server rejects, and text the CRDs that they are of.
+    rejected = [];
+    text = "";
     // shown is what the rules are those of.
     shown = "";
+    // findings are the rules of the CRDs of the state that an API server rejects. Those of another text have
+    // other positions.
+    get findings() {
+      return this.text === this.c.state.crds ? this.rejected : [];
+    }
     // cancel drops the answer that is awaited.
     cancel() {
       this.latest.cancel();
@@ -2168,7 +2174,7 @@ spec:
       const wanted = JSON.stringify([crds, semantics2, ...kinds.keys()]);
       if (wanted === this.shown) return;
       this.shown = "";
-      this.findings = [];
+      this.rejected = [];
       this.actions.mark();
       this.latest.run(
         0,
@@ -2181,13 +2187,14 @@ spec:
             if (a.rules.length > 0) parts.push(this.kind(kinds.size > 1 ? k.title : "", a, crds));
           }
           this.shown = wanted;
-          this.set(findings, parts);
+          this.set(findings, crds, parts);
         },
-        () => this.set([], [])
+        () => this.set([], crds, [])
       );
     }
-    set(findings, parts) {
-      this.findings = findings;
+    set(findings, crds, parts) {
+      this.rejected = findings;
+      this.text = crds;
       this.actions.mark();
       replace(this.element, ...parts);
     }
@@ -2222,7 +2229,7 @@ spec:
       return h(
         "li",
         { class: "finding " + (bad ? "error" : "info") },
-        h("div", { class: "head" }, range ? h("button", { type: "button", class: "link path", title: "Show line " + range.line, onclick: () => this.actions.reveal(range) }, where) : h("span", { class: "path" }, where)),
+        h("div", { class: "head" }, range ? h("button", { type: "button", class: "link path", title: "Show line " + range.line, onclick: () => this.actions.reveal(range, crds) }, where) : h("span", { class: "path" }, where)),
         r.rule !== "" && h("code", { class: "expression" }, r.rule),
         h("div", { class: "spent" }, !r.error && meter, costNote(r)),
         (r.bounds?.length ?? 0) > 0 && h("div", { class: "actions" }, "Within the limit:", ...(r.bounds ?? []).map((b) => h("button", { type: "button", class: "fix", onclick: () => this.actions.fix(b, crds) }, capital(b.message)))),
@@ -2716,11 +2723,16 @@ spec:
     c;
     actions;
     element = h("div", { class: "definitions" });
-    // findings are the errors.
-    findings = [];
+    // errors are those of the text.
+    errors = [];
+    text = "";
     latest = new Latest();
     // shown is what the findings are those of.
     shown = "";
+    // findings are the errors of the CRDs of the state. Those of another text have other positions.
+    get findings() {
+      return this.text === this.c.state.crds ? this.errors : [];
+    }
     // cancel drops the answer that is awaited.
     cancel() {
       this.latest.cancel();
@@ -2731,7 +2743,7 @@ spec:
       const wanted = JSON.stringify([crds, semantics2]);
       if (wanted === this.shown) return;
       this.shown = "";
-      this.findings = [];
+      this.errors = [];
       this.actions.mark();
       this.latest.run(
         pause,
@@ -2744,13 +2756,14 @@ spec:
       );
     }
     set(findings, crds) {
-      this.findings = findings;
+      this.errors = findings;
+      this.text = crds;
       this.actions.mark();
       const own = findings.filter((f) => !f.rule.startsWith("cel-"));
       if (own.length === 0) return replace(this.element);
       const lint = h("button", { type: "button", class: "quiet", onclick: () => this.c.open({ view: "lint" }) }, "Open in Lint");
       const title = h("p", { class: "banner rejected" }, h("strong", {}, "The CRD has " + plural(own.length, "error")), lint);
-      replace(this.element, title, findingList(own, { object: (r) => this.actions.reveal(r), fix: (f) => this.actions.fix(f, crds) }));
+      replace(this.element, title, findingList(own, { object: (r) => this.actions.reveal(r, crds), fix: (f) => this.actions.fix(f, crds) }));
     }
   };
 
@@ -2765,7 +2778,11 @@ spec:
       this.old = newEditor("Object before the update", () => this.edited({ old: this.old.value }), help);
       this.crds.hint = "Paste CRDs, or drop files or a folder here.\nKubernetes' own kinds need no CRD.";
       this.object.hint = "Paste an object, or press Ctrl+Space for completions.";
-      const onCRDs = { mark: () => this.markCRDs(), reveal: (r) => this.crds.reveal(r), fix: (f, crds) => applyFix(c, this.crds, crds, f) };
+      const onCRDs = {
+        mark: () => this.markCRDs(),
+        reveal: (r, crds) => this.crds.value === crds ? this.crds.reveal(r) : c.say("The text has changed: the line may be another one now."),
+        fix: (f, crds) => applyFix(c, this.crds, crds, f)
+      };
       this.rules = new Rules(c, onCRDs);
       this.definitions = new Definitions(c, onCRDs);
       this.update = h("input", { type: "checkbox", id: "update" });
@@ -2819,6 +2836,8 @@ spec:
       this.old.set(s.old);
       this.update.checked = s.update;
       this.oldPane.hidden = !s.update;
+      this.rules.cancel();
+      this.definitions.cancel();
       this.ask(0);
     }
     async listKinds() {
