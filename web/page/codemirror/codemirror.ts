@@ -137,7 +137,7 @@ class CodeMirror implements Editor {
       lineClasses,
       marked,
       described,
-      hoverTooltip((_, pos) => this.about(pos), { hoverTime: 350 }),
+      hoverTooltip(async (_, pos) => (await this.about(pos))?.tooltip ?? null, { hoverTime: 350 }),
       // CodeMirror shows what comes after the mouse has left.
       EditorView.domEventHandlers({ mouseleave: () => this.asked.abort() }),
       placeholder(hint),
@@ -283,20 +283,21 @@ class CodeMirror implements Editor {
     };
   }
 
-  // about returns what is known at an offset as a tooltip, which is there while the mouse is in that part.
-  private async about(offset: number): Promise<Tooltip | null> {
+  // about returns what is known at an offset: a tooltip, which is there while the mouse is in that part, and
+  // its text.
+  private async about(offset: number): Promise<{ tooltip: Tooltip; text: string } | undefined> {
     this.asked.abort();
     this.asked = new AbortController();
     const text = this.value;
     const about = await aboutAt(this.findings, this.assistance, text, offset, this.asked.signal);
-    if (this.value !== text || !about) return null;
+    if (this.value !== text || !about) return undefined;
     const dom = h("div", { class: "cm-about" });
     append(dom, ...about.content);
-    return { pos: about.start, end: about.end, above: true, create: () => ({ dom }) };
+    return { tooltip: { pos: about.start, end: about.end, above: true, create: () => ({ dom }) }, text: dom.textContent ?? "" };
   }
 
   private describe(): boolean {
-    void this.about(this.view.state.selection.main.head).then((tooltip) => this.view.dispatch({ effects: describe.of(tooltip) }));
+    void this.about(this.view.state.selection.main.head).then((found) => this.view.dispatch({ effects: found ? [describe.of(found.tooltip), EditorView.announce.of(found.text)] : describe.of(null) }));
     return true;
   }
 }

@@ -53,7 +53,7 @@ export class PlainEditor implements Editor {
     this.back = h("div", { class: "back", "aria-hidden": "true" });
     this.gutter = h("div", { class: "gutter", "aria-hidden": "true" });
     this.popup = h("div", { class: "popup", role: "listbox", id: popupId, "aria-label": "Completions", hidden: true });
-    this.tip = h("div", { class: "tip", role: "tooltip", hidden: true });
+    this.tip = h("div", { class: "tip", role: "tooltip", id: newId(), hidden: true });
     this.element = h("div", { class: "editor" }, this.gutter, h("div", { class: "text" }, this.back, this.area), this.popup, this.tip, this.limit);
 
     this.area.addEventListener("beforeinput", (e) => {
@@ -383,6 +383,7 @@ export class PlainEditor implements Editor {
     this.about = about;
     replace(this.tip, ...about.content);
     this.tip.hidden = false;
+    this.area.setAttribute("aria-describedby", this.tip.id);
     this.place(this.tip, about.start);
   }
 
@@ -391,5 +392,6 @@ export class PlainEditor implements Editor {
     this.hovered?.abort();
     this.about = undefined;
     this.tip.hidden = true;
+    this.area.removeAttribute("aria-describedby");
   }
 }

@@ -1430,7 +1430,7 @@
       this.back = h("div", { class: "back", "aria-hidden": "true" });
       this.gutter = h("div", { class: "gutter", "aria-hidden": "true" });
       this.popup = h("div", { class: "popup", role: "listbox", id: popupId, "aria-label": "Completions", hidden: true });
-      this.tip = h("div", { class: "tip", role: "tooltip", hidden: true });
+      this.tip = h("div", { class: "tip", role: "tooltip", id: newId(), hidden: true });
       this.element = h("div", { class: "editor" }, this.gutter, h("div", { class: "text" }, this.back, this.area), this.popup, this.tip, this.limit);
       this.area.addEventListener("beforeinput", (e) => {
         const rest = this.text.length - (this.area.selectionEnd - this.area.selectionStart);
@@ -1756,6 +1756,7 @@
       this.about = about;
       replace(this.tip, ...about.content);
       this.tip.hidden = false;
+      this.area.setAttribute("aria-describedby", this.tip.id);
       this.place(this.tip, about.start);
     }
     hideTip() {
@@ -1763,6 +1764,7 @@
       this.hovered?.abort();
       this.about = void 0;
       this.tip.hidden = true;
+      this.area.removeAttribute("aria-describedby");
     }
   };
 
