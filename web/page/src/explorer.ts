@@ -38,7 +38,7 @@ export class Explorer implements View {
   private readonly about = h("p", { class: "about" });
   private readonly latest = new Latest();
   private readonly problems = h("div");
-  // resources are the CRDs, custom of them, and then Kubernetes' own kinds.
+  // resources are the CRDs, custom of them, and then the built-in kinds.
   private resources: Resource[] = [];
   private custom = 0;
   private isCustom = true;
@@ -133,7 +133,7 @@ export class Explorer implements View {
         this.custom = a.resources.length;
         this.resources = [...a.resources, ...own.kinds];
         const options = (all: Resource[]) => all.map((r) => h("option", { value: r.name }, `${r.kind} (${r.name})`));
-        replace(this.crd, a.resources.length > 0 && h("optgroup", { label: "CRDs" }, ...options(a.resources)), h("optgroup", { label: "Kubernetes' own kinds" }, ...options(own.kinds)));
+        replace(this.crd, a.resources.length > 0 && h("optgroup", { label: "CRDs" }, ...options(a.resources)), h("optgroup", { label: "Built-in kinds" }, ...options(own.kinds)));
         const { crd, version, beside } = this.c.state;
         if (this.resources.some((r) => r.name === crd)) this.crd.value = crd;
         // They are all that can be chosen until the versions are known.

@@ -48,7 +48,7 @@ if (native) {
   let first = true;
   engine = new StagedEngine((stage, problem) => {
     loading.hidden = stage !== "small" || problem !== undefined;
-    loading.textContent = "Loading CEL rules and Kubernetes' own kinds…";
+    loading.textContent = "Loading CEL rules and built-in kinds…";
     if (problem !== undefined) say(problem);
     // A request that has ended the engine is not repeated: it would end the next one.
     if ((stage === "complete" && first) || ((stage === "complete" || problem !== undefined) && shown[current]?.partial)) show(current);

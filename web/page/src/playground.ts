@@ -43,7 +43,7 @@ export class Playground implements View {
     this.crds = newEditor("CustomResourceDefinitions", () => this.edited({ crds: this.crds.value }), help);
     this.object = newEditor("Object", () => this.edited({ object: this.object.value }), help);
     this.old = newEditor("Object before the update", () => this.edited({ old: this.old.value }), help);
-    this.crds.hint = "Paste CRDs, or drop files or a folder here.\nKubernetes' own kinds need no CRD.";
+    this.crds.hint = "Paste CRDs, or drop files or a folder here.\nBuilt-in kinds need no CRD.";
     this.object.hint = "Paste an object, or press Ctrl+Space for completions.";
     const onCRDs = {
       mark: () => this.markCRDs(),
@@ -95,7 +95,7 @@ export class Playground implements View {
         const options = all.flatMap((r) => r.versions.filter((v) => v.served).map((v) => h("option", { value: r.name + " " + v.name }, `${r.kind} (${r.group ? r.group + "/" : ""}${v.name})`)));
         return options.length > 0 && h("optgroup", { label }, ...options);
       };
-      const next = [group("Kinds of the CRDs", custom.resources), group("Kubernetes' own kinds", own.kinds)];
+      const next = [group("Kinds of the CRDs", custom.resources), group("Built-in kinds", own.kinds)];
       const labels = next.map((g) => (g ? g.textContent : "")).join();
       // A list that is open must not change.
       if (labels === this.kinds.dataset["labels"]) return;

@@ -2304,7 +2304,7 @@ spec:
     about = h("p", { class: "about" });
     latest = new Latest();
     problems = h("div");
-    // resources are the CRDs, custom of them, and then Kubernetes' own kinds.
+    // resources are the CRDs, custom of them, and then the built-in kinds.
     resources = [];
     custom = 0;
     isCustom = true;
@@ -2357,7 +2357,7 @@ spec:
           this.custom = a.resources.length;
           this.resources = [...a.resources, ...own.kinds];
           const options = (all) => all.map((r) => h("option", { value: r.name }, `${r.kind} (${r.name})`));
-          replace(this.crd, a.resources.length > 0 && h("optgroup", { label: "CRDs" }, ...options(a.resources)), h("optgroup", { label: "Kubernetes' own kinds" }, ...options(own.kinds)));
+          replace(this.crd, a.resources.length > 0 && h("optgroup", { label: "CRDs" }, ...options(a.resources)), h("optgroup", { label: "Built-in kinds" }, ...options(own.kinds)));
           const { crd, version, beside } = this.c.state;
           if (this.resources.some((r) => r.name === crd)) this.crd.value = crd;
           replace(this.version, h("option", { value: version }));
@@ -2778,7 +2778,7 @@ spec:
       this.crds = newEditor("CustomResourceDefinitions", () => this.edited({ crds: this.crds.value }), help);
       this.object = newEditor("Object", () => this.edited({ object: this.object.value }), help);
       this.old = newEditor("Object before the update", () => this.edited({ old: this.old.value }), help);
-      this.crds.hint = "Paste CRDs, or drop files or a folder here.\nKubernetes' own kinds need no CRD.";
+      this.crds.hint = "Paste CRDs, or drop files or a folder here.\nBuilt-in kinds need no CRD.";
       this.object.hint = "Paste an object, or press Ctrl+Space for completions.";
       const onCRDs = {
         mark: () => this.markCRDs(),
@@ -2850,7 +2850,7 @@ spec:
           const options = all.flatMap((r) => r.versions.filter((v) => v.served).map((v) => h("option", { value: r.name + " " + v.name }, `${r.kind} (${r.group ? r.group + "/" : ""}${v.name})`)));
           return options.length > 0 && h("optgroup", { label }, ...options);
         };
-        const next = [group("Kinds of the CRDs", custom.resources), group("Kubernetes' own kinds", own.kinds)];
+        const next = [group("Kinds of the CRDs", custom.resources), group("Built-in kinds", own.kinds)];
         const labels = next.map((g) => g ? g.textContent : "").join();
         if (labels === this.kinds.dataset["labels"]) return;
         this.kinds.dataset["labels"] = labels;
@@ -3122,7 +3122,7 @@ spec:
     let first = true;
     engine = new StagedEngine((stage, problem) => {
       loading.hidden = stage !== "small" || problem !== void 0;
-      loading.textContent = "Loading CEL rules and Kubernetes' own kinds…";
+      loading.textContent = "Loading CEL rules and built-in kinds…";
       if (problem !== void 0) say(problem);
       if (stage === "complete" && first || (stage === "complete" || problem !== void 0) && shown[current]?.partial) show(current);
       if (stage === "complete") first = false;
