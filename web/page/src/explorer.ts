@@ -33,7 +33,8 @@ export class Explorer implements View {
   // beside is the version that is shown next to the other one, or empty.
   private readonly beside = h("select", { "aria-label": "Version to show next to it" });
   private readonly query = h("input", { type: "search", "aria-label": "Search fields" });
-  private readonly bar = h("div", { class: "tabs", role: "tablist", "aria-label": "Forms of the schema" });
+  private readonly buttons = tabs.map((t) => h("button", { type: "button", role: "tab", id: "tab-" + t.id, "aria-controls": "explorer-panel", onclick: () => this.select(t.id) }, t.label));
+  private readonly bar = h("div", { class: "tabs", role: "tablist", "aria-label": "Forms of the schema" }, ...this.buttons);
   private readonly content = h("div", { class: "content", role: "tabpanel", id: "explorer-panel", tabindex: 0 });
   private readonly about = h("p", { class: "about" });
   private readonly latest = new Latest();
@@ -46,6 +47,8 @@ export class Explorer implements View {
   private readonly loads = new WeakMap<HTMLElement, () => Promise<void>>();
   // target is the part of a schema that is shown when the CRDs are known.
   private target: SchemaTarget | undefined;
+  // opened is the match that was opened last.
+  private opened = "";
 
   constructor(private readonly c: Context) {
     this.query.placeholder = "Search fields";
@@ -91,16 +94,14 @@ export class Explorer implements View {
   }
 
   private drawTabs(): void {
-    replace(
-      this.bar,
-      ...tabs.map((t) =>
-        h(
-          "button",
-          { type: "button", role: "tab", id: "tab-" + t.id, hidden: this.isHidden(t.id), "aria-selected": t.id === this.tab ? "true" : "false", "aria-controls": "explorer-panel", tabindex: t.id === this.tab ? 0 : -1, onclick: () => this.select(t.id) },
-          t.label,
-        ),
-      ),
-    );
+    // The buttons stay, because one of them may have the focus.
+    tabs.forEach(({ id }, i) => {
+      const button = this.buttons[i];
+      if (!button) return;
+      button.hidden = this.isHidden(id);
+      button.setAttribute("aria-selected", String(id === this.tab));
+      button.tabIndex = id === this.tab ? 0 : -1;
+    });
     this.content.setAttribute("aria-labelledby", "tab-" + this.tab);
   }
 
@@ -191,6 +192,13 @@ export class Explorer implements View {
     return { crds: this.c.state.crds, crd: this.resource()?.name ?? "", version, semantics: this.c.state.semantics };
   }
 
+  // fill replaces the content. If it has the focus, that is moved to the element that focus returns.
+  private fill(focus: () => HTMLElement | null | undefined, ...children: Child[]): void {
+    const inside = this.content.contains(document.activeElement);
+    replace(this.content, ...children);
+    if (inside) (focus() ?? this.content).focus({ preventScroll: true });
+  }
+
   private fail(message: string): void {
     replace(this.content, h("p", { class: "banner rejected", role: "alert" }, message));
   }
@@ -248,8 +256,9 @@ export class Explorer implements View {
 
   private async search(signal: AbortSignal): Promise<void> {
     const a = await this.c.engine.ask("search", { ...this.request(), query: this.query.value }, signal);
-    replace(
-      this.content,
+    const paths = () => [...this.content.querySelectorAll<HTMLElement>(".path")];
+    this.fill(
+      () => paths().find((e) => e.textContent === this.opened) ?? paths()[0],
       a.matches.length === 0 && h("p", { class: "note" }, "No field matches."),
       h(
         "ul",
@@ -264,6 +273,7 @@ export class Explorer implements View {
 
   // open shows one field with what is in it.
   private open(path: string): void {
+    this.opened = path;
     this.latest.run(
       0,
       async (signal) => {
@@ -271,7 +281,7 @@ export class Explorer implements View {
         const tree = h("ul", { class: "tree" }, this.field(a.field, a.costs ?? [], this.version.value, "", "", signal));
         const details = tree.querySelector("details");
         if (details) details.open = true;
-        replace(this.content, h("button", { type: "button", class: "quiet", onclick: () => this.load() }, "← Back"), tree);
+        this.fill(() => tree.querySelector("summary"), h("button", { type: "button", class: "quiet", onclick: () => this.load() }, "← Back"), tree);
       },
       (m) => this.fail(m),
     );
@@ -365,7 +375,13 @@ function inParts(fields: Field[], make: (f: Field) => HTMLLIElement): HTMLLIElem
   const rest = fields.slice(maxFields);
   const shown = fields.slice(0, maxFields).map(make);
   if (rest.length === 0) return shown;
-  const more: HTMLLIElement = h("li", {}, h("button", { type: "button", class: "link more", onclick: () => more.replaceWith(...inParts(rest, make)) }, plural(rest.length, "more field")));
+  const show = () => {
+    const next = inParts(rest, make);
+    more.replaceWith(...next);
+    // The button had the focus.
+    next[0]?.querySelector("summary")?.focus({ preventScroll: true });
+  };
+  const more: HTMLLIElement = h("li", {}, h("button", { type: "button", class: "link more", onclick: show }, plural(rest.length, "more field")));
   return [...shown, more];
 }
 

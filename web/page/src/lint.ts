@@ -79,9 +79,16 @@ export class Lint implements View {
   }
 
   private async open(rule: string): Promise<void> {
+    const from = document.activeElement;
+    const closed = () => {
+      this.page.hidden = true;
+      // The findings may have been replaced.
+      const all = [...this.result.querySelectorAll<HTMLElement>("button.rule")].filter((e) => e.textContent === rule);
+      (all.find((e) => e === from) ?? all[0])?.focus();
+    };
     try {
       const a = await this.c.engine.ask("rule", { rule });
-      const close = h("button", { type: "button", class: "quiet", onclick: () => (this.page.hidden = true) }, "Close");
+      const close = h("button", { type: "button", class: "quiet", onclick: closed }, "Close");
       replace(this.page, h("header", {}, h("h3", {}, a.rule + ": " + a.title), close), markdown(a.markdown.replace(/^\s*# .*\n/, "")));
       this.page.hidden = false;
       this.page.scrollIntoView({ block: "nearest" });

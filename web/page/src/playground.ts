@@ -14,6 +14,9 @@ import type { State } from "./state";
 // maxRows is the number of lines of stored objects that are shown, of all objects together.
 const maxRows = 4000;
 
+// keyPause is how long no other kind is chosen with the keyboard before the object is replaced, in milliseconds.
+const keyPause = 300;
+
 export class Playground implements View {
   readonly element: HTMLElement;
   private readonly crds: Editor;
@@ -28,6 +31,11 @@ export class Playground implements View {
   private readonly spoken = h("p", { class: "spoken", role: "status" });
   private readonly latest = new Latest();
   private readonly creating = new Latest();
+  // withKeys is set while the keyboard is used for the list of kinds.
+  private withKeys = false;
+  private readonly listing = new Latest();
+  // listed is what the kinds in the list depend on.
+  private listed: string | undefined;
   private readonly rules: Rules;
   private readonly definitions: Definitions;
   partial = false;
@@ -58,8 +66,10 @@ export class Playground implements View {
       this.edited({ update: this.update.checked, old: this.old.value });
     });
     // The list is made when it is needed: a page without the complete engine would wait for it.
-    for (const event of ["pointerenter", "focus"]) this.kinds.addEventListener(event, () => void this.listKinds());
+    for (const event of ["pointerenter", "focus"]) this.kinds.addEventListener(event, () => this.listKinds());
     this.kinds.addEventListener("change", () => this.create());
+    this.kinds.addEventListener("blur", () => (this.kinds.value = ""));
+    for (const event of ["pointerdown", "keydown"]) this.kinds.addEventListener(event, () => (this.withKeys = event === "keydown"));
     this.oldPane = h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Before")), this.old.element);
     this.element = h(
       "div",
@@ -87,39 +97,51 @@ export class Playground implements View {
     this.ask(0);
   }
 
-  private async listKinds(): Promise<void> {
+  private listKinds(): void {
     const { crds, semantics } = this.c.state;
-    try {
-      const [custom, own] = await Promise.all([this.c.engine.ask("resources", { crds, semantics }), this.c.engine.ask("kinds", {})]);
-      const group = (label: string, all: Resource[]) => {
-        const options = all.flatMap((r) => r.versions.filter((v) => v.served).map((v) => h("option", { value: r.name + " " + v.name }, `${r.kind} (${r.group ? r.group + "/" : ""}${v.name})`)));
-        return options.length > 0 && h("optgroup", { label }, ...options);
-      };
-      const next = [group("Kinds of the CRDs", custom.resources), group("Built-in kinds", own.kinds)];
-      const labels = next.map((g) => (g ? g.textContent : "")).join();
-      // A list that is open must not change.
-      if (labels === this.kinds.dataset["labels"]) return;
-      this.kinds.dataset["labels"] = labels;
-      replace(this.kinds, h("option", { value: "" }, "New object…"), ...next);
-    } catch (e) {
-      this.c.say(e instanceof Error ? e.message : String(e));
-    }
+    const wanted = semantics + crds;
+    if (wanted === this.listed) return;
+    this.listed = wanted;
+    this.listing.run(
+      0,
+      async (signal) => {
+        const [custom, own] = await Promise.all([this.c.engine.ask("resources", { crds, semantics }, signal), this.c.engine.ask("kinds", {}, signal)]);
+        const group = (label: string, all: Resource[]) => {
+          const options = all.flatMap((r) => r.versions.filter((v) => v.served).map((v) => h("option", { value: r.name + " " + v.name }, `${r.kind} (${r.group ? r.group + "/" : ""}${v.name})`)));
+          return options.length > 0 && h("optgroup", { label }, ...options);
+        };
+        // A list that is open must not change, except the one before the first answer.
+        if (this.kinds.length > 1 && isOpen(this.kinds)) this.listed = undefined;
+        else replace(this.kinds, h("option", { value: "" }, "New object…"), group("Kinds of the CRDs", custom.resources), group("Built-in kinds", own.kinds));
+      },
+      (m) => {
+        this.listed = undefined;
+        this.c.say(m);
+      },
+    );
   }
 
-  // create replaces the object by a sample of the chosen kind.
+  // create replaces the object by a sample of the chosen kind. A kind that was chosen with the keyboard is shown,
+  // and the list keeps the focus: arrow keys and letters change a list that is closed, often several times.
   private create(): void {
-    const [crd, version] = this.kinds.value.split(" ");
-    this.kinds.value = "";
-    if (!crd) return;
+    const kind = this.kinds.value;
+    const [crd, version] = kind.split(" ");
+    if (!crd) return this.creating.cancel();
     const { crds, semantics } = this.c.state;
     const before = this.object.value;
+    const withKeys = this.withKeys;
     this.creating.run(
-      0,
+      withKeys ? keyPause : 0,
       async (signal) => {
         const a = await this.c.engine.ask("sample", { crds, crd, version, semantics }, signal);
         if (!isShown(this.object)) this.c.say("The object was not created: another view is shown.");
         else if (this.object.value !== before) this.c.say("The text has changed: choose the kind again.");
-        else this.object.edit(0, before.length, a.text);
+        else {
+          const stays = withKeys && document.activeElement === this.kinds;
+          this.object.edit(0, before.length, a.text);
+          if (stays) this.kinds.focus({ preventScroll: true });
+          this.kinds.value = stays ? kind : "";
+        }
       },
       (m) => this.c.say(m),
     );
@@ -276,6 +298,11 @@ export class Playground implements View {
     }
     return row;
   }
+}
+
+// isOpen reports whether a list is open, where browsers can tell.
+function isOpen(list: HTMLSelectElement): boolean {
+  return CSS.supports("selector(:open)") && list.matches(":open");
 }
 
 // isUndecided reports whether a rule may reject what the schema accepts.

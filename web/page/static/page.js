@@ -2299,7 +2299,8 @@ spec:
     // beside is the version that is shown next to the other one, or empty.
     beside = h("select", { "aria-label": "Version to show next to it" });
     query = h("input", { type: "search", "aria-label": "Search fields" });
-    bar = h("div", { class: "tabs", role: "tablist", "aria-label": "Forms of the schema" });
+    buttons = tabs.map((t) => h("button", { type: "button", role: "tab", id: "tab-" + t.id, "aria-controls": "explorer-panel", onclick: () => this.select(t.id) }, t.label));
+    bar = h("div", { class: "tabs", role: "tablist", "aria-label": "Forms of the schema" }, ...this.buttons);
     content = h("div", { class: "content", role: "tabpanel", id: "explorer-panel", tabindex: 0 });
     about = h("p", { class: "about" });
     latest = new Latest();
@@ -2312,6 +2313,8 @@ spec:
     loads = /* @__PURE__ */ new WeakMap();
     // target is the part of a schema that is shown when the CRDs are known.
     target;
+    // opened is the match that was opened last.
+    opened = "";
     get tab() {
       return this.c.state.tab;
     }
@@ -2319,16 +2322,13 @@ spec:
       this.c.state.tab = id;
     }
     drawTabs() {
-      replace(
-        this.bar,
-        ...tabs.map(
-          (t) => h(
-            "button",
-            { type: "button", role: "tab", id: "tab-" + t.id, hidden: this.isHidden(t.id), "aria-selected": t.id === this.tab ? "true" : "false", "aria-controls": "explorer-panel", tabindex: t.id === this.tab ? 0 : -1, onclick: () => this.select(t.id) },
-            t.label
-          )
-        )
-      );
+      tabs.forEach(({ id }, i) => {
+        const button = this.buttons[i];
+        if (!button) return;
+        button.hidden = this.isHidden(id);
+        button.setAttribute("aria-selected", String(id === this.tab));
+        button.tabIndex = id === this.tab ? 0 : -1;
+      });
       this.content.setAttribute("aria-labelledby", "tab-" + this.tab);
     }
     isHidden(id) {
@@ -2407,6 +2407,12 @@ spec:
     request(version = this.version.value) {
       return { crds: this.c.state.crds, crd: this.resource()?.name ?? "", version, semantics: this.c.state.semantics };
     }
+    // fill replaces the content. If it has the focus, that is moved to the element that focus returns.
+    fill(focus, ...children2) {
+      const inside = this.content.contains(document.activeElement);
+      replace(this.content, ...children2);
+      if (inside) (focus() ?? this.content).focus({ preventScroll: true });
+    }
     fail(message3) {
       replace(this.content, h("p", { class: "banner rejected", role: "alert" }, message3));
     }
@@ -2459,8 +2465,9 @@ spec:
     }
     async search(signal) {
       const a = await this.c.engine.ask("search", { ...this.request(), query: this.query.value }, signal);
-      replace(
-        this.content,
+      const paths = () => [...this.content.querySelectorAll(".path")];
+      this.fill(
+        () => paths().find((e) => e.textContent === this.opened) ?? paths()[0],
         a.matches.length === 0 && h("p", { class: "note" }, "No field matches."),
         h(
           "ul",
@@ -2474,6 +2481,7 @@ spec:
     }
     // open shows one field with what is in it.
     open(path) {
+      this.opened = path;
       this.latest.run(
         0,
         async (signal) => {
@@ -2481,7 +2489,7 @@ spec:
           const tree = h("ul", { class: "tree" }, this.field(a.field, a.costs ?? [], this.version.value, "", "", signal));
           const details = tree.querySelector("details");
           if (details) details.open = true;
-          replace(this.content, h("button", { type: "button", class: "quiet", onclick: () => this.load() }, "← Back"), tree);
+          this.fill(() => tree.querySelector("summary"), h("button", { type: "button", class: "quiet", onclick: () => this.load() }, "← Back"), tree);
         },
         (m) => this.fail(m)
       );
@@ -2568,7 +2576,12 @@ spec:
     const rest = fields.slice(maxFields);
     const shown2 = fields.slice(0, maxFields).map(make);
     if (rest.length === 0) return shown2;
-    const more = h("li", {}, h("button", { type: "button", class: "link more", onclick: () => more.replaceWith(...inParts(rest, make)) }, plural(rest.length, "more field")));
+    const show2 = () => {
+      const next = inParts(rest, make);
+      more.replaceWith(...next);
+      next[0]?.querySelector("summary")?.focus({ preventScroll: true });
+    };
+    const more = h("li", {}, h("button", { type: "button", class: "link more", onclick: show2 }, plural(rest.length, "more field")));
     return [...shown2, more];
   }
   var generated = ["go", "proto", "typescript"];
@@ -2702,9 +2715,15 @@ spec:
       );
     }
     async open(rule) {
+      const from = document.activeElement;
+      const closed = () => {
+        this.page.hidden = true;
+        const all = [...this.result.querySelectorAll("button.rule")].filter((e) => e.textContent === rule);
+        (all.find((e) => e === from) ?? all[0])?.focus();
+      };
       try {
         const a = await this.c.engine.ask("rule", { rule });
-        const close = h("button", { type: "button", class: "quiet", onclick: () => this.page.hidden = true }, "Close");
+        const close = h("button", { type: "button", class: "quiet", onclick: closed }, "Close");
         replace(this.page, h("header", {}, h("h3", {}, a.rule + ": " + a.title), close), markdown(a.markdown.replace(/^\s*# .*\n/, "")));
         this.page.hidden = false;
         this.page.scrollIntoView({ block: "nearest" });
@@ -2771,6 +2790,7 @@ spec:
 
   // playground.ts
   var maxRows2 = 4e3;
+  var keyPause = 300;
   var Playground = class {
     constructor(c) {
       this.c = c;
@@ -2792,8 +2812,10 @@ spec:
         if (this.update.checked && this.old.value === "") this.old.set(this.object.value);
         this.edited({ update: this.update.checked, old: this.old.value });
       });
-      for (const event of ["pointerenter", "focus"]) this.kinds.addEventListener(event, () => void this.listKinds());
+      for (const event of ["pointerenter", "focus"]) this.kinds.addEventListener(event, () => this.listKinds());
       this.kinds.addEventListener("change", () => this.create());
+      this.kinds.addEventListener("blur", () => this.kinds.value = "");
+      for (const event of ["pointerdown", "keydown"]) this.kinds.addEventListener(event, () => this.withKeys = event === "keydown");
       this.oldPane = h("section", { class: "pane" }, h("header", {}, h("h2", {}, "Before")), this.old.element);
       this.element = h(
         "div",
@@ -2822,6 +2844,11 @@ spec:
     spoken = h("p", { class: "spoken", role: "status" });
     latest = new Latest();
     creating = new Latest();
+    // withKeys is set while the keyboard is used for the list of kinds.
+    withKeys = false;
+    listing = new Latest();
+    // listed is what the kinds in the list depend on.
+    listed;
     rules;
     definitions;
     partial = false;
@@ -2842,37 +2869,49 @@ spec:
       this.definitions.cancel();
       this.ask(0);
     }
-    async listKinds() {
+    listKinds() {
       const { crds, semantics: semantics2 } = this.c.state;
-      try {
-        const [custom, own] = await Promise.all([this.c.engine.ask("resources", { crds, semantics: semantics2 }), this.c.engine.ask("kinds", {})]);
-        const group = (label, all) => {
-          const options = all.flatMap((r) => r.versions.filter((v) => v.served).map((v) => h("option", { value: r.name + " " + v.name }, `${r.kind} (${r.group ? r.group + "/" : ""}${v.name})`)));
-          return options.length > 0 && h("optgroup", { label }, ...options);
-        };
-        const next = [group("Kinds of the CRDs", custom.resources), group("Built-in kinds", own.kinds)];
-        const labels = next.map((g) => g ? g.textContent : "").join();
-        if (labels === this.kinds.dataset["labels"]) return;
-        this.kinds.dataset["labels"] = labels;
-        replace(this.kinds, h("option", { value: "" }, "New object…"), ...next);
-      } catch (e) {
-        this.c.say(e instanceof Error ? e.message : String(e));
-      }
+      const wanted = semantics2 + crds;
+      if (wanted === this.listed) return;
+      this.listed = wanted;
+      this.listing.run(
+        0,
+        async (signal) => {
+          const [custom, own] = await Promise.all([this.c.engine.ask("resources", { crds, semantics: semantics2 }, signal), this.c.engine.ask("kinds", {}, signal)]);
+          const group = (label, all) => {
+            const options = all.flatMap((r) => r.versions.filter((v) => v.served).map((v) => h("option", { value: r.name + " " + v.name }, `${r.kind} (${r.group ? r.group + "/" : ""}${v.name})`)));
+            return options.length > 0 && h("optgroup", { label }, ...options);
+          };
+          if (this.kinds.length > 1 && isOpen(this.kinds)) this.listed = void 0;
+          else replace(this.kinds, h("option", { value: "" }, "New object…"), group("Kinds of the CRDs", custom.resources), group("Built-in kinds", own.kinds));
+        },
+        (m) => {
+          this.listed = void 0;
+          this.c.say(m);
+        }
+      );
     }
-    // create replaces the object by a sample of the chosen kind.
+    // create replaces the object by a sample of the chosen kind. A kind that was chosen with the keyboard is shown,
+    // and the list keeps the focus: arrow keys and letters change a list that is closed, often several times.
     create() {
-      const [crd, version] = this.kinds.value.split(" ");
-      this.kinds.value = "";
-      if (!crd) return;
+      const kind = this.kinds.value;
+      const [crd, version] = kind.split(" ");
+      if (!crd) return this.creating.cancel();
       const { crds, semantics: semantics2 } = this.c.state;
       const before = this.object.value;
+      const withKeys = this.withKeys;
       this.creating.run(
-        0,
+        withKeys ? keyPause : 0,
         async (signal) => {
           const a = await this.c.engine.ask("sample", { crds, crd, version, semantics: semantics2 }, signal);
           if (!isShown(this.object)) this.c.say("The object was not created: another view is shown.");
           else if (this.object.value !== before) this.c.say("The text has changed: choose the kind again.");
-          else this.object.edit(0, before.length, a.text);
+          else {
+            const stays = withKeys && document.activeElement === this.kinds;
+            this.object.edit(0, before.length, a.text);
+            if (stays) this.kinds.focus({ preventScroll: true });
+            this.kinds.value = stays ? kind : "";
+          }
         },
         (m) => this.c.say(m)
       );
@@ -3015,6 +3054,9 @@ spec:
       return row;
     }
   };
+  function isOpen(list) {
+    return CSS.supports("selector(:open)") && list.matches(":open");
+  }
   function isUndecided(o, outcome) {
     return !!o.unevaluated && outcome.verdict === "accepted";
   }
