@@ -65,7 +65,7 @@ const lastPause = 60000;
 
 interface Pending {
   name: Name;
-  message: string;
+  request: object;
   settle(response: Response): void;
   fail(e: unknown): void;
   signal: AbortSignal | undefined;
@@ -202,7 +202,7 @@ export class WorkerEngine implements Engine {
         continue;
       }
       this.current = p;
-      this.worker?.postMessage({ name: p.name, request: p.message });
+      this.worker?.postMessage({ name: p.name, request: JSON.stringify(p.request) });
       this.limit();
       // A request that is no longer needed gets less time, but some: that keeps what the worker has compiled.
       p.signal?.addEventListener("abort", () => this.current === p && this.limit());
@@ -213,7 +213,7 @@ export class WorkerEngine implements Engine {
     return new Promise((resolve, reject) => {
       this.queue.push({
         name,
-        message: JSON.stringify(request),
+        request,
         signal,
         settle: (r) => {
           if (signal?.aborted) reject(canceled());

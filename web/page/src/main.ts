@@ -27,6 +27,10 @@ const state: State = { ...initial, semantics: meta("semantics") === "kubernetes"
 // nor a link has it.
 let edited = false;
 let unsaved = false;
+// edits counts the changes of the user, and openings what the user has opened. What is read while there is
+// another one does not replace it.
+let edits = 0;
+let openings = 0;
 // current is the view that is shown. It is empty before the first one.
 let current = "";
 let timer: number | undefined;
@@ -59,6 +63,7 @@ if (native) {
 // changed tells that the user has changed the state. No option is chosen then, so that each can be.
 function changed(): void {
   edited = unsaved = true;
+  edits++;
   picker.value = "";
 }
 
@@ -150,7 +155,10 @@ function joined(texts: string[]): string {
   return texts.filter((t) => t !== "").join("---\n");
 }
 
-picker.addEventListener("change", () => pick(picker.selectedIndex - 1));
+picker.addEventListener("change", () => {
+  openings++;
+  pick(picker.selectedIndex - 1);
+});
 
 // fill fills the picker. Its first option is that nothing is chosen.
 function fill(options: string[], label: string): void {
@@ -235,9 +243,14 @@ document.addEventListener("drop", (e) => {
 
 // use shows the documents of files.
 function use(reading: Promise<Dropped>): void {
+  const mine = ++openings;
+  const before = edits;
   reading.then(
     (d) => {
+      if (mine !== openings) return;
+      if (edits !== before) return say("The text has changed: open the files again.");
       if (d.problem !== "") say(d.problem);
+      if (d.crds === "" && d.objects === "") return;
       if (d.crds !== "") state.crds = d.crds;
       if (d.objects !== "") state.object = d.objects;
       changed();
@@ -254,11 +267,21 @@ chooser.addEventListener("change", () => {
   chooser.value = ""; // the same files can be chosen again
 });
 
+// kept is the message about a link that was not opened.
+const kept = "Your changes are kept: reload the page to open the link again.";
+
 // follow shows what the link in the address bar has. It reports whether there is one.
 async function follow(): Promise<boolean> {
+  const mine = ++openings;
+  const before = edits;
   try {
     const linked = await decode(location.hash);
+    if (mine !== openings) return true;
     if (!linked) return false;
+    if (edits !== before) {
+      say(kept);
+      return true;
+    }
     history.replaceState(opened, "");
     Object.assign(state, linked);
     edited = true;
@@ -279,7 +302,7 @@ window.addEventListener("hashchange", () => {
   if (readToken()) show(state.view);
   else if (location.hash.startsWith("#s=")) {
     // The way back to a link must not discard what was typed since. A link that was pasted is meant.
-    if (unsaved && history.state === opened) say("Your changes are kept: reload the page to open the link again.");
+    if (unsaved && history.state === opened) say(kept);
     else void follow();
   }
 });

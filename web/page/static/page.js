@@ -23,8 +23,8 @@
   }
   function arrange(parent, ...nodes) {
     const wanted = nodes.filter((n) => n instanceof Node);
-    const kept = new Set(wanted);
-    for (const child of [...parent.childNodes]) if (!kept.has(child)) child.remove();
+    const kept2 = new Set(wanted);
+    for (const child of [...parent.childNodes]) if (!kept2.has(child)) child.remove();
     let at = parent.firstChild;
     for (const node of wanted) {
       if (node === at) at = at.nextSibling;
@@ -271,7 +271,7 @@
           continue;
         }
         this.current = p;
-        this.worker?.postMessage({ name: p.name, request: p.message });
+        this.worker?.postMessage({ name: p.name, request: JSON.stringify(p.request) });
         this.limit();
         p.signal?.addEventListener("abort", () => this.current === p && this.limit());
       }
@@ -280,7 +280,7 @@
       return new Promise((resolve, reject) => {
         this.queue.push({
           name,
-          message: JSON.stringify(request),
+          request,
           signal,
           settle: (r) => {
             if (signal?.aborted) reject(canceled());
@@ -3146,6 +3146,8 @@ spec:
   var state = { ...initial, semantics: meta("semantics") === "kubernetes" ? "kubernetes" : "kep" };
   var edited = false;
   var unsaved = false;
+  var edits = 0;
+  var openings = 0;
   var current = "";
   var timer;
   var message2 = byId("message");
@@ -3172,6 +3174,7 @@ spec:
   }
   function changed() {
     edited = unsaved = true;
+    edits++;
     picker.value = "";
   }
   var context = {
@@ -3251,7 +3254,10 @@ spec:
   function joined(texts) {
     return texts.filter((t) => t !== "").join("---\n");
   }
-  picker.addEventListener("change", () => pick(picker.selectedIndex - 1));
+  picker.addEventListener("change", () => {
+    openings++;
+    pick(picker.selectedIndex - 1);
+  });
   function fill(options, label) {
     replace(picker, h("option", { value: "", hidden: true }, `Choose an ${label.toLowerCase()}…`), ...options.map((o) => h("option", {}, o)));
     picker.setAttribute("aria-label", label);
@@ -3324,9 +3330,14 @@ spec:
     use(read(e.dataTransfer.items));
   });
   function use(reading) {
+    const mine = ++openings;
+    const before = edits;
     reading.then(
       (d) => {
+        if (mine !== openings) return;
+        if (edits !== before) return say("The text has changed: open the files again.");
         if (d.problem !== "") say(d.problem);
+        if (d.crds === "" && d.objects === "") return;
         if (d.crds !== "") state.crds = d.crds;
         if (d.objects !== "") state.object = d.objects;
         changed();
@@ -3341,10 +3352,18 @@ spec:
     if (chooser.files && chooser.files.length > 0) use(choose(chooser.files));
     chooser.value = "";
   });
+  var kept = "Your changes are kept: reload the page to open the link again.";
   async function follow() {
+    const mine = ++openings;
+    const before = edits;
     try {
       const linked = await decode(location.hash);
+      if (mine !== openings) return true;
       if (!linked) return false;
+      if (edits !== before) {
+        say(kept);
+        return true;
+      }
       history.replaceState(opened, "");
       Object.assign(state, linked);
       edited = true;
@@ -3362,7 +3381,7 @@ spec:
   window.addEventListener("hashchange", () => {
     if (readToken()) show(state.view);
     else if (location.hash.startsWith("#s=")) {
-      if (unsaved && history.state === opened) say("Your changes are kept: reload the page to open the link again.");
+      if (unsaved && history.state === opened) say(kept);
       else void follow();
     }
   });
