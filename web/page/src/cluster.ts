@@ -468,14 +468,23 @@ class CRDPage {
 
   private open(namespace: string | undefined, name: string): void {
     this.live.stop();
+    const id = key({ name, ...(namespace ? { namespace } : {}) });
     this.object = new ClusterObject(this.c, { crd: this.crd.name, name, ...(namespace ? { namespace } : {}) }, () => {
       this.object?.leave();
       this.object = undefined;
-      this.draw();
+      this.show(() => this.draw(), () => this.drawn.get(id)?.element.querySelector("button"));
       this.start();
     });
-    replace(this.element, this.object.element);
+    const { element } = this.object;
+    this.show(() => replace(this.element, element), () => element.querySelector("button"));
     this.object.refresh();
+  }
+
+  // show draws the page. If it has the focus, that is moved to the element that focus returns.
+  private show(draw: () => void, focus: () => HTMLElement | null | undefined): void {
+    const inside = this.element.contains(document.activeElement);
+    draw();
+    if (inside) focus()?.focus({ preventScroll: true });
   }
 
   private audit(): void {

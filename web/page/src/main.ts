@@ -249,8 +249,8 @@ function use(reading: Promise<Dropped>): void {
     (d) => {
       if (mine !== openings) return;
       if (edits !== before) return say("The text has changed: open the files again.");
+      if (d.crds === "" && d.objects === "") return say(d.problem || "The files have no documents.");
       if (d.problem !== "") say(d.problem);
-      if (d.crds === "" && d.objects === "") return;
       if (d.crds !== "") state.crds = d.crds;
       if (d.objects !== "") state.object = d.objects;
       changed();

@@ -1166,14 +1166,22 @@
     }
     open(namespace, name) {
       this.live.stop();
+      const id = key2({ name, ...namespace ? { namespace } : {} });
       this.object = new ClusterObject(this.c, { crd: this.crd.name, name, ...namespace ? { namespace } : {} }, () => {
         this.object?.leave();
         this.object = void 0;
-        this.draw();
+        this.show(() => this.draw(), () => this.drawn.get(id)?.element.querySelector("button"));
         this.start();
       });
-      replace(this.element, this.object.element);
+      const { element } = this.object;
+      this.show(() => replace(this.element, element), () => element.querySelector("button"));
       this.object.refresh();
+    }
+    // show draws the page. If it has the focus, that is moved to the element that focus returns.
+    show(draw, focus) {
+      const inside = this.element.contains(document.activeElement);
+      draw();
+      if (inside) focus()?.focus({ preventScroll: true });
     }
     audit() {
       replace(this.audited, h("p", { class: "note" }, "Checking…"));
@@ -3336,8 +3344,8 @@ spec:
       (d) => {
         if (mine !== openings) return;
         if (edits !== before) return say("The text has changed: open the files again.");
+        if (d.crds === "" && d.objects === "") return say(d.problem || "The files have no documents.");
         if (d.problem !== "") say(d.problem);
-        if (d.crds === "" && d.objects === "") return;
         if (d.crds !== "") state.crds = d.crds;
         if (d.objects !== "") state.object = d.objects;
         changed();
