@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -203,7 +204,7 @@ func TestFocusStays(t *testing.T) {
 		focused(kb.Home, `at.id === "tab-skeleton"`)
 	})
 	t.Run("more fields", func(t *testing.T) {
-		b.visit(link(t, map[string]any{"view": "explorer", "crds": wideCRD()}))
+		b.visit(link(t, map[string]any{"view": "explorer", "crds": wideCRD(), "tab": "tree", "query": ""}))
 		focus(".more", "400 more fields")
 		focused(kb.Enter, `at.querySelector(".name")?.textContent === "field300"`)
 	})
@@ -227,6 +228,83 @@ func TestFocusStays(t *testing.T) {
 			t.Errorf("the list shows %q: the kind cannot be chosen again", got)
 		}
 	})
+}
+
+// TestFilesLate shows that files that are read late do not replace others, nor what was typed meanwhile, and
+// that files without documents change nothing.
+func TestFilesLate(t *testing.T) {
+	b := open(t, serve(t), 1000, 700, false)
+	b.text("Rejected")
+	dir := t.TempDir()
+	choose := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name+".yaml")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		b.run(chromedp.SetUploadFiles("#chooser", []string{path}, chromedp.ByQuery, chromedp.NodeReady))
+	}
+	const empty = "The files have no documents."
+	example := b.eval("picker.value")
+	choose("empty", "")
+	b.text(empty)
+	if got := b.eval("picker.value"); got != example {
+		t.Errorf("after files without documents, %q is chosen, not %q", got, example)
+	}
+	b.do(`{
+  const really = File.prototype.text;
+  window.waiting = [];
+  File.prototype.text = async function () {
+    if (this.name === "slow.yaml") await new Promise((resolve) => waiting.push(resolve));
+    return really.call(this);
+  };
+}`)
+	// late starts to read a file, and returns a function that ends it.
+	late := func() func() {
+		t.Helper()
+		choose("slow", namespace("slow"))
+		b.wait(`waiting.length === 1`)
+		return func() {
+			t.Helper()
+			b.do(`waiting.pop()()`)
+			b.run(chromedp.Sleep(200 * time.Millisecond))
+		}
+	}
+	end := late()
+	choose("fast", namespace("fast"))
+	b.wait(`editor("Object").value().includes("fast")`)
+	end()
+	b.has("Object", namespace("fast"))
+	end = late()
+	b.typeAt("Object", namespace("typed"))
+	end()
+	b.has("Object", namespace("typed"))
+	b.text("The text has changed: open the files again.")
+}
+
+// TestDescribed shows, with each editor, that screen readers learn of the documentation that is asked for with
+// the keyboard.
+func TestDescribed(t *testing.T) {
+	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
+		b := open(t, serve(), 1000, 700, false)
+		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  replicas: 0\n")
+		b.do(`{ const e = editor("Object"); const at = e.value().indexOf("replicas") + 2; e.select(at, at); }`)
+		b.run(chromedp.KeyEvent(" ", chromedp.KeyModifiers(input.ModifierCtrl|input.ModifierShift)))
+		const described = `((e) => e.kind === "plain" ? document.getElementById(e.area.getAttribute("aria-describedby"))?.innerText : e.view.dom.querySelector(".cm-announced").textContent)(editor("Object"))`
+		b.wait(described + `?.includes("Number of concurrent runs")`)
+		b.run(chromedp.KeyEvent(kb.Escape))
+		b.wait(`editor("Object").tip() === "" && !editor("Object").area?.hasAttribute("aria-describedby")`)
+	})
+}
+
+// TestClusterFocus shows that the focus goes to an object of a cluster, and back to its row.
+func TestClusterFocus(t *testing.T) {
+	_, b := newClusterHost(t, accepted)
+	b.do(`[...document.querySelectorAll("td button")].find((e) => e.textContent === "second").focus()`)
+	b.run(chromedp.KeyEvent(kb.Enter))
+	b.wait(`document.activeElement.textContent === "← Objects"`)
+	b.run(chromedp.KeyEvent(kb.Enter))
+	b.wait(`document.activeElement.textContent === "second" && document.activeElement.closest("td")`)
 }
 
 // TestStaleRules shows, with each editor, that marks of rules do not stay where another text is, and that
