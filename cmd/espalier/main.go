@@ -53,7 +53,7 @@ const shortCommand = 100 * time.Millisecond
 // compiles of CRDs needs several times the memory of their text, and stays in use: collections before that find
 // little, and take the texts that are about to be used.
 const (
-	growth    = 8
+	growth    = 10
 	maxGrowth = 160 << 20
 )
 
