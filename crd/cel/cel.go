@@ -35,9 +35,9 @@ func (k Checker) CheckRules(ctx context.Context, c crd.RuleCheck) *schema.RuleRe
 
 // Compile compiles the rules of a schema. A rule that does not compile is a violation
 // of each value on which it would have been evaluated. CheckRules reports such rules,
-// so that they are not stored.
+// so that they are not stored. The schema must not be changed afterwards.
 func (Checker) Compile(s *schema.Structural) (schema.Rules, error) {
-	return rules.Compiler(rules.WithBrokenRules())(s)
+	return rules.Compiler(rules.WithBrokenRules(), rules.WithConstantSchema())(s)
 }
 
 // ParseRule parses a rule.

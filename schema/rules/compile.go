@@ -31,6 +31,7 @@ type options struct {
 	perCallLimit uint64
 	budget       int64
 	broken       bool
+	constant     bool
 }
 
 // WithBudget sets the cost limit of all evaluations for one object. The default is
@@ -46,6 +47,9 @@ func WithPerCallLimit(n uint64) Option { return func(o *options) { o.perCallLimi
 // does that for stored CRDs, so that objects stay readable if a rule was written for
 // another version of it.
 func WithBrokenRules() Option { return func(o *options) { o.broken = true } }
+
+// WithConstantSchema promises that the schema is not changed afterwards: no copy is needed then.
+func WithConstantSchema() Option { return func(o *options) { o.constant = true } }
 
 // Compiler returns a compiler of rules for schema.WithRules.
 //
@@ -72,6 +76,8 @@ type program struct {
 	schema *view
 	root   *validator
 	budget int64
+	// perCallLimit is the budget of one evaluation.
+	perCallLimit uint64
 }
 
 // validator is a schema that has rules, or has them below it.
@@ -108,8 +114,9 @@ func compile(s *schema.Structural, o options) (*program, error) {
 	if !hasRules(s) {
 		return nil, nil
 	}
-	// The caller may change the schema later.
-	s = s.DeepCopy()
+	if !o.constant {
+		s = s.DeepCopy()
+	}
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
 	stored := func(string) *cel.Env { return base }
 	c := &compilation{options: o, in: bases{stored, stored}, shared: newShared(o.perCallLimit)}
@@ -122,7 +129,7 @@ func compile(s *schema.Structural, o options) (*program, error) {
 	if v == nil {
 		return nil, nil
 	}
-	return &program{schema: root, root: v, budget: o.budget}, nil
+	return &program{schema: root, root: v, budget: o.budget, perCallLimit: o.perCallLimit}, nil
 }
 
 // declOf returns the CEL type of a schema, or nil if there is none.

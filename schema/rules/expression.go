@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
@@ -31,7 +32,10 @@ const (
 
 // expression is one compiled CEL expression.
 type expression struct {
-	program     cel.Program
+	// untracked evaluates the expression if its cost is bounded, and is nil otherwise. tracked
+	// returns the program that counts the cost. It is nil if there is no expression.
+	untracked   *untracked
+	tracked     func() (cel.Program, error)
 	usesOldSelf bool
 	// cost is the estimate, if there is one. env and ast are kept for further
 	// estimates.
@@ -97,8 +101,10 @@ func problemf(typ apiservercel.ErrorType, format string, args ...any) *problem {
 	return &problem{Type: typ, Detail: shortened(fmt.Sprintf(format, args...), maxDetail)}
 }
 
-// compile compiles an expression of type want. words are the messages for its errors.
-func (e *environments) compile(env *cel.Env, text string, want *cel.Type, words wording) (x expression, _ *problem) {
+// compile compiles an expression of type want. words are the messages for its errors, and again
+// makes another environment like env.
+func (e *environments) compile(env *cel.Env, again func() (*cel.Env, error), text string, want *cel.Type,
+	words wording) (x expression, _ *problem) {
 	x.env = env
 	ast, issues := env.Compile(text)
 	if issues != nil {
@@ -114,17 +120,38 @@ func (e *environments) compile(env *cel.Env, text string, want *cel.Type, words 
 			break
 		}
 	}
-	program, err := env.Program(ast,
-		cel.CostLimit(e.perCallLimit),
+	if x.untracked = newUntracked(env, ast); x.untracked != nil {
+		// Few objects ever need the program, so it does not keep the environment.
+		limit := e.perCallLimit
+		x.tracked = sync.OnceValues(func() (cel.Program, error) {
+			env, err := again()
+			if err != nil {
+				return nil, err
+			}
+			ast, issues := env.Compile(text)
+			if issues != nil {
+				return nil, issues.Err()
+			}
+			return tracked(env, ast, limit)
+		})
+		return x, nil
+	}
+	program, err := tracked(env, ast, e.perCallLimit)
+	if err != nil {
+		return x, problemf(apiservercel.ErrorTypeInvalid, "%s %v", words.instantiation, err)
+	}
+	x.tracked = func() (cel.Program, error) { return program, nil }
+	return x, nil
+}
+
+// tracked returns a program that counts the cost of evaluations.
+func tracked(env *cel.Env, ast *cel.Ast, limit uint64) (cel.Program, error) {
+	return env.Program(ast,
+		cel.CostLimit(limit),
 		cel.CostTracking(&library.CostEstimator{}),
 		cel.InterruptCheckFrequency(celconfig.CheckFrequency),
 		bounds.Option(),
 	)
-	if err != nil {
-		return x, problemf(apiservercel.ErrorTypeInvalid, "%s %v", words.instantiation, err)
-	}
-	x.program = program
-	return x, nil
 }
 
 // wording has kube-apiserver's messages about invalid expressions.
@@ -158,7 +185,7 @@ type compiled struct {
 }
 
 // empty reports whether there is no rule, if it has no error.
-func (c *compiled) empty() bool { return c.rule.program == nil }
+func (c *compiled) empty() bool { return c.rule.tracked == nil }
 
 // bases are the environments for rules and messages, before variables are added.
 type bases struct{ rule, message func(text string) *cel.Env }
@@ -172,14 +199,16 @@ func (e *environments) compileRule(s *schema.Structural, r *api.ValidationRule, 
 		return c, nil
 	}
 	run := func(base func(string) *cel.Env, text string, want *cel.Type, words wording) (x expression, p *problem, err error) {
-		env, err := e.of(base(text), c.optional)
+		decl, limit, of, optional := e.decl, e.perCallLimit, base(text), c.optional
+		env, err := e.of(of, optional)
 		if err != nil {
 			return x, nil, err
 		}
-		x, p = e.compileOnce(env, text, want, words)
+		again := func() (*cel.Env, error) { return newEnvironments(decl, limit).of(of, optional) }
+		x, p = e.compileOnce(env, again, text, want, words)
 		if p == nil && estimate != nil {
 			if err := estimate(&x); err != nil {
-				x.program = nil
+				x.tracked = nil
 				p = problemf(apiservercel.ErrorTypeInternal, "%s %v", words.estimation, err)
 			}
 		}

@@ -93,12 +93,13 @@ type compiledExpression struct {
 }
 
 // compileOnce is compile. It returns the result of a previous compilation if there is one.
-func (e *environments) compileOnce(env *cel.Env, text string, want *cel.Type, words wording) (expression, *problem) {
+func (e *environments) compileOnce(env *cel.Env, again func() (*cel.Env, error), text string, want *cel.Type,
+	words wording) (expression, *problem) {
 	key := expressionKey{env, want, text}
 	if c, ok := e.expressions[key]; ok {
 		return c.expression, c.problem
 	}
-	x, p := e.compile(env, text, want, words)
+	x, p := e.compile(env, again, text, want, words)
 	if e.shared != nil && e.shared.onlyPrograms {
 		x.env, x.ast = nil, nil
 	}

@@ -66,8 +66,8 @@ func TestShared(t *testing.T) {
 		}
 		for j := range 2 * maxExpressions / maxEnvironments {
 			text := fmt.Sprintf("%d == 1", j%30)
-			x, problem := e.compileOnce(env, text, cel.BoolType, ruleWording)
-			if again, _ := e.compileOnce(env, text, cel.BoolType, ruleWording); problem != nil || x.ast != again.ast && s.expressions < maxExpressions {
+			x, problem := e.compileOnce(env, nil, text, cel.BoolType, ruleWording)
+			if again, _ := e.compileOnce(env, nil, text, cel.BoolType, ruleWording); problem != nil || x.ast != again.ast && s.expressions < maxExpressions {
 				t.Fatal("the expression is compiled again", problem)
 			}
 		}

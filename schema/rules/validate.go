@@ -30,13 +30,25 @@ import (
 // transition rule. Its message becomes a warning if ctx has a recorder of
 // k8s.io/apiserver/pkg/warning.
 func (p *program) Validate(ctx context.Context, obj, old schema.Object) schema.Violations {
-	e := evaluation{ctx: ctx, program: p, obj: obj, old: old, budget: p.budget}
+	e := p.evaluate(ctx, obj, old, false)
+	if e.inexact {
+		e = p.evaluate(ctx, obj, old, true)
+	}
+	for _, text := range e.warnings {
+		warning.AddWarning(ctx, "", text)
+	}
+	return e.found
+}
+
+// evaluate evaluates the rules. If exact is set, it tracks all costs.
+func (p *program) evaluate(ctx context.Context, obj, old schema.Object, exact bool) *evaluation {
+	e := &evaluation{ctx: ctx, program: p, obj: obj, old: old, budget: p.budget, exact: exact}
 	var before any
 	if old != nil {
 		before = map[string]any(old)
 	}
 	e.value(p.root, map[string]any(obj), before)
-	return e.found
+	return e
 }
 
 // evaluation is one call of Validate.
@@ -46,8 +58,16 @@ type evaluation struct {
 	obj, old map[string]any
 	// budget is the remaining budget. It is negative when no further rule may run.
 	budget int64
-	path   schema.Path
-	found  schema.Violations
+	// assumed is what the untracked evaluations have cost at most. If it matters how much they have
+	// cost indeed, inexact is set, and everything is evaluated again with exact set.
+	assumed        int64
+	exact, inexact bool
+	// sizes are those of obj and old, or nil if they are not known yet.
+	sizes *largest
+
+	path     schema.Path
+	found    schema.Violations
+	warnings []string
 	// correlated matches obj with old. It is created when ratcheting needs it.
 	correlated *common.CorrelatedObject
 }
@@ -151,6 +171,36 @@ func (e *evaluation) spend(cost uint64) bool {
 	return true
 }
 
+// untracked reports whether an expression is evaluated without tracking, and assumes that it costs as
+// much as it can.
+func (e *evaluation) untracked(x *expression) bool {
+	if x.untracked == nil || e.exact {
+		return false
+	}
+	if e.sizes == nil {
+		e.sizes = new(largest)
+		e.sizes.in(e.obj)
+		e.sizes.in(e.old)
+	}
+	bound := x.untracked.bound(*e.sizes)
+	if bound > float64(e.program.perCallLimit) || bound >= float64(e.budget-e.assumed) {
+		return false
+	}
+	e.assumed += int64(math.Ceil(bound))
+	return true
+}
+
+// doubts reports whether it depends on the assumed costs if the budget suffices for a cost. Then
+// nothing that has been found counts.
+func (e *evaluation) doubts(cost uint64) bool {
+	if e.assumed == 0 || cost < uint64(e.budget-e.assumed) {
+		return false
+	}
+	e.inexact = true
+	e.stop()
+	return true
+}
+
 const outOfBudget = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 // own evaluates the rules of v itself.
@@ -194,25 +244,16 @@ func (e *evaluation) own(v *validator, obj, old any) {
 			}
 			in = optional
 		}
-		result, details, err := r.rule.program.ContextEval(e.ctx, in)
-		if details == nil {
-			e.add(r, nil, obj, field.InternalError(e.path.FieldPath(),
-				fmt.Errorf("runtime cost could not be calculated for validation rule: %v, no further validation rules will be run",
-					nameOf(r.source))))
-			e.stop()
-			return
-		}
-		cost := details.ActualCost()
-		if cost == nil {
-			e.invalid(v, r, obj,
-				"runtime cost could not be calculated for validation rule: %v, no further validation rules will be run", nameOf(r.source))
-			e.stop()
-			return
-		}
-		if !e.spend(*cost) {
-			e.invalid(v, r, obj, "%s", outOfBudget)
-			e.stop()
-			return
+		var result ref.Val
+		var err error
+		if e.untracked(&r.rule) {
+			result, err = r.rule.untracked.eval(e.ctx, in)
+		} else {
+			var ok bool
+			if result, ok, err = e.tracked(v, r, obj, in); !ok {
+				e.stop()
+				return
+			}
 		}
 		switch {
 		case err != nil && isNoSuchOverload(err):
@@ -231,6 +272,37 @@ func (e *evaluation) own(v *validator, obj, old any) {
 			}
 		}
 	}
+}
+
+// tracked evaluates a rule and spends the cost. It returns false if no further rule may run, and has
+// reported why.
+func (e *evaluation) tracked(v *validator, r *compiled, obj any, in *activation) (result ref.Val, ok bool, err error) {
+	program, err := r.rule.tracked()
+	if err != nil {
+		e.add(r, nil, obj, field.InternalError(e.path.FieldPath(), err))
+		return nil, false, nil
+	}
+	result, details, err := program.ContextEval(e.ctx, in)
+	if details == nil {
+		e.add(r, nil, obj, field.InternalError(e.path.FieldPath(),
+			fmt.Errorf("runtime cost could not be calculated for validation rule: %v, no further validation rules will be run",
+				nameOf(r.source))))
+		return nil, false, nil
+	}
+	cost := details.ActualCost()
+	if cost == nil {
+		e.invalid(v, r, obj,
+			"runtime cost could not be calculated for validation rule: %v, no further validation rules will be run", nameOf(r.source))
+		return nil, false, nil
+	}
+	if e.doubts(*cost) {
+		return nil, false, nil
+	}
+	if !e.spend(*cost) {
+		e.invalid(v, r, obj, "%s", outOfBudget)
+		return nil, false, nil
+	}
+	return result, true, err
 }
 
 // isOverCostLimit reports whether an evaluation was aborted because of its cost.
@@ -254,9 +326,11 @@ func (e *evaluation) fail(v *validator, r *compiled, obj any, in *activation) {
 		path = path.Child(r.field.FieldPath().String())
 	}
 	detail := messageOf(r.source)
-	if r.message.program != nil {
+	if r.message.tracked != nil {
 		text, problem := e.message(r, in)
 		switch {
+		case e.inexact:
+			return
 		case problem == nil:
 			detail = text
 		case problem.Type == apiservercel.ErrorTypeInternal:
@@ -280,9 +354,16 @@ func (e *evaluation) fail(v *validator, r *compiled, obj any, in *activation) {
 // message evaluates the messageExpression of a rule.
 func (e *evaluation) message(r *compiled, in *activation) (string, *problem) {
 	source := r.source.MessageExpression
-	result, details, err := r.message.program.ContextEval(e.ctx, in)
+	program, err := r.message.tracked()
+	if err != nil {
+		return "", problemf(apiservercel.ErrorTypeInternal, "%v", err)
+	}
+	result, details, err := program.ContextEval(e.ctx, in)
 	if details == nil || details.ActualCost() == nil {
 		return "", problemf(apiservercel.ErrorTypeInternal, "runtime cost could not be calculated for messageExpression: %q", source)
+	}
+	if e.doubts(*details.ActualCost()) {
+		return "", nil
 	}
 	if cost := *details.ActualCost(); cost > math.MaxInt64 || int64(cost) > e.budget {
 		return "", problemf(apiservercel.ErrorTypeInvalid,
@@ -371,7 +452,7 @@ func (e *evaluation) add(r *compiled, below schema.Path, obj any, err *field.Err
 // forgiveOrAdd reports an error of a rule, unless the value has not changed.
 func (e *evaluation) forgiveOrAdd(r *compiled, obj any, err *field.Error) {
 	if !r.rule.usesOldSelf && e.unchanged() {
-		warning.AddWarning(e.ctx, "", err.Error())
+		e.warnings = append(e.warnings, err.Error())
 		return
 	}
 	e.add(r, r.field, obj, err)

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/decls"
 	"github.com/google/cel-go/common/functions"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -55,6 +56,12 @@ func base() *environment.EnvSet {
 // Option bounds the functions of a program.
 func Option() cel.ProgramOption { return cel.CustomDecoratorV2(bound) }
 
+// Planner is Option for an interpreter.
+func Planner() interpreter.PlannerOption { return interpreter.CustomDecoratorV2(bound) }
+
+// Functions returns the functions of Kubernetes.
+func Functions() map[string]*decls.FunctionDecl { return base().StoredExpressionsEnv().Functions() }
+
 // guard returns the result of a call that must not be made, or nil. pattern is the compiled
 // pattern of the call if it is constant.
 type guard func(args []ref.Val, pattern *rx.Regexp) ref.Val
@@ -72,7 +79,7 @@ var guards = map[string]guard{
 // implementations has Kubernetes' implementations of the functions with guards.
 var implementations = sync.OnceValue(func() map[string]functions.FunctionOp {
 	out := map[string]functions.FunctionOp{}
-	declared := base().StoredExpressionsEnv().Functions()
+	declared := Functions()
 	for name := range guards {
 		bindings, err := declared[name].Bindings()
 		if err != nil {
