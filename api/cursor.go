@@ -10,6 +10,8 @@ import (
 type cursor struct {
 	jsonx.Reader
 	data []byte
+	// spare are schemas to decode into before they are copied: they are large.
+	spare []*JSONSchemaProps
 }
 
 func cursorAt(data []byte) *cursor {
@@ -17,6 +19,19 @@ func cursorAt(data []byte) *cursor {
 	c.Borrow(data)
 	return c
 }
+
+// spareSchema returns a schema to decode into, and keepSpare keeps it for the next call.
+func (c *cursor) spareSchema() *JSONSchemaProps {
+	n := len(c.spare)
+	if n == 0 {
+		return new(JSONSchemaProps)
+	}
+	s := c.spare[n-1]
+	c.spare = c.spare[:n-1]
+	return s
+}
+
+func (c *cursor) keepSpare(s *JSONSchemaProps) { c.spare = append(c.spare, s) }
 
 // skip skips the next value and returns its text.
 func (c *cursor) skip() []byte {

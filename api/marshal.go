@@ -423,11 +423,16 @@ func (c *cursor) decodeMap(v reflect.Value, kind byte) error {
 	if v.IsNil() {
 		v.Set(reflect.MakeMap(v.Type()))
 	}
-	e := reflect.New(v.Type().Elem()).Elem()
-	set := func(name string) { v.SetMapIndex(reflect.ValueOf(name), e) }
+	var e reflect.Value
+	var set func(name string)
 	if properties, ok := v.Interface().(map[string]JSONSchemaProps); ok {
-		schema := e.Addr().Interface().(*JSONSchemaProps)
+		schema := c.spareSchema()
+		defer c.keepSpare(schema)
+		e = reflect.ValueOf(schema).Elem()
 		set = func(name string) { properties[name] = *schema }
+	} else {
+		e = reflect.New(v.Type().Elem()).Elem()
+		set = func(name string) { v.SetMapIndex(reflect.ValueOf(name), e) }
 	}
 	return c.Members(func(name string) error {
 		e.SetZero()

@@ -2,7 +2,6 @@ package schema
 
 import (
 	"slices"
-	"sync"
 
 	"espalier.dev/internal/jsonx"
 )
@@ -59,7 +58,7 @@ func Compile(s *Structural, opts ...Option) (*Program, error) {
 	if s == nil {
 		s = &Structural{}
 	}
-	c := newCompiler(opts)
+	c := newCompiler(opts, coreNodes(s))
 	pruning := PruningOn
 	if c.p.preserveAll {
 		pruning = PruningOff
@@ -83,13 +82,9 @@ type compiler struct {
 	hasRules bool
 }
 
-// nodeBuffers are the slices to which a compiler adds nodes, of up to maxNodeBuffer nodes: a slice
-// that grows for each schema costs four times the memory of its nodes.
-var nodeBuffers sync.Pool
-
-const maxNodeBuffer = 1 << 14
-
-func newCompiler(opts []Option) *compiler {
+// newCompiler returns a compiler for about as many nodes as given: a slice that grows node by node
+// costs four times the memory of its nodes.
+func newCompiler(opts []Option, nodes int) *compiler {
 	var o options
 	for _, opt := range opts {
 		opt(&o)
@@ -99,14 +94,52 @@ func newCompiler(opts []Option) *compiler {
 		p:        &Program{semantics: o.semantics, preserveAll: o.preserveAll, identity: o.identity, namesBelow: o.namesBelow},
 		patterns: map[string]*pattern{}, checks: map[bounds]*checks{},
 	}
-	nodes, _ := nodeBuffers.Get().(*[]node)
-	if nodes == nil {
-		nodes = new([]node)
-	}
-	c.p.nodes = append((*nodes)[:0], node{
+	c.p.nodes = append(make([]node, 0, nodes+1), node{
 		flags: prunes, accepts: acceptsAll, shape: acceptsAll, items: nowhere, additional: none, parent: none,
 	})
 	return c
+}
+
+// coreNodes returns the number of nodes that a schema needs, at most.
+func coreNodes(s *Structural) int {
+	if s == nil {
+		return 0
+	}
+	n := 1 + coreNodes(s.Items) + operatorNodes(s.ValueValidation)
+	for _, prop := range s.Properties {
+		n += coreNodes(prop)
+	}
+	if s.AdditionalProperties != nil {
+		n += coreNodes(s.AdditionalProperties.Structural)
+	}
+	return n
+}
+
+// nestedNodes is coreNodes for a schema under a logical operator.
+func nestedNodes(v *NestedValueValidation) int {
+	if v == nil {
+		return 0
+	}
+	n := 1 + nestedNodes(v.Items) + operatorNodes(&v.ValueValidation)
+	for _, prop := range v.Properties {
+		n += nestedNodes(prop)
+	}
+	if v.AdditionalProperties != nil {
+		n += nestedNodes(v.AdditionalProperties.Nested)
+	}
+	return n
+}
+
+func operatorNodes(v *ValueValidation) (n int) {
+	if v == nil {
+		return 0
+	}
+	for _, list := range [][]NestedValueValidation{v.AllOf, v.AnyOf, v.OneOf} {
+		for i := range list {
+			n += nestedNodes(&list[i])
+		}
+	}
+	return n + nestedNodes(v.Not)
 }
 
 // finish completes what depends on all nodes.
@@ -129,11 +162,8 @@ func (c *compiler) finish() (*Program, error) {
 // compact releases what was needed to add nodes. All nodes without properties share an
 // empty table.
 func (c *compiler) compact() {
-	buffer := c.p.nodes
-	c.p.nodes = slices.Clone(buffer) // without room to grow
-	if cap(buffer) <= maxNodeBuffer {
-		clear(buffer) // it must not keep anything alive
-		nodeBuffers.Put(&buffer)
+	if spare := cap(c.p.nodes) - len(c.p.nodes); spare > len(c.p.nodes)/8 {
+		c.p.nodes = slices.Clone(c.p.nodes)
 	}
 	empty := &properties{}
 	for i := range c.p.nodes {
@@ -351,7 +381,7 @@ func (c *compiler) newChecks(types []string, format string, v *ValueValidation) 
 		if k.has == 0 {
 			return nil
 		}
-		return c.shared(&k)
+		return c.shared(k)
 	}
 	bound := func(value *float64, exclusive bool, flag, exclusiveFlag, outOfRange checkSet) float64 {
 		if value == nil {
@@ -400,13 +430,14 @@ func (c *compiler) newChecks(types []string, format string, v *ValueValidation) 
 	if k.has == 0 && k.pattern == nil && k.format == nil && k.enum == nil {
 		return nil
 	}
-	return c.shared(&k)
+	return c.shared(k)
 }
 
 // shared returns the checks that are equal to k and were made first.
-func (c *compiler) shared(k *checks) *checks {
+func (c *compiler) shared(k checks) *checks {
 	if k.enum != nil {
-		return k
+		own := k // most are shared, and do not get memory of their own
+		return &own
 	}
 	first := c.checks[k.bounds]
 	if first == nil {

@@ -23,7 +23,7 @@ func CompileJSONSchema(s *api.JSONSchemaProps, opts ...Option) (*Program, error)
 	if err := checkDraft4(s); err != nil {
 		return nil, err
 	}
-	c := draft4Compiler{compiler: newCompiler(opts), definitions: s.Definitions, compiled: map[string]int32{}}
+	c := draft4Compiler{compiler: newCompiler(opts, 0), definitions: s.Definitions, compiled: map[string]int32{}}
 	c.p.preserveAll, c.p.draft4 = true, true
 	if s.Ref != nil {
 		// The root needs its own node, before the schema that it refers to.
