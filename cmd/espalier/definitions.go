@@ -97,13 +97,13 @@ func (a *app) loadDefinitionsFor(ctx context.Context, crds, objects input.Flags,
 	more func() ([]*definition, error), problem func(input.Problem)) (ds *definitions, err error) {
 	ds = a.noDefinitions()
 	if len(crds.Paths) > 0 {
-		if ds, err = a.indexDefinitions(ctx, crds, newIndexEntry, problem); err != nil {
+		if ds, err = a.index(ctx, crds, problem); err != nil {
 			return nil, err
 		}
 	}
 	ds.Extend(func() ([]*definition, error) {
 		// Problems are reported when the objects are read.
-		found, err := a.indexDefinitions(ctx, ahead.Definitions(objects), newIndexEntry, func(input.Problem) {})
+		found, err := a.index(ctx, ahead.Definitions(objects), func(input.Problem) {})
 		if err != nil {
 			return nil, err
 		}
@@ -123,6 +123,12 @@ func (a *app) loadDefinitionsFor(ctx context.Context, crds, objects input.Flags,
 // loadDefinitions reads CRDs and skips other objects.
 func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem func(input.Problem)) (*definitions, error) {
 	return a.indexDefinitions(ctx, flags, newDefinition, problem)
+}
+
+// index is like loadDefinitions, but does not keep the text of CRDs that can be read again.
+func (a *app) index(ctx context.Context, flags input.Flags, problem func(input.Problem)) (*definitions, error) {
+	flags.Transient = true
+	return a.indexDefinitions(ctx, flags, newIndexEntry, problem)
 }
 
 // indexDefinitions is like loadDefinitions. add returns the definition of a CRD.
@@ -214,7 +220,10 @@ func (a *app) noDefinitions() *definitions {
 func newIndexEntry(it *input.Item, sem schema.Semantics) *definition {
 	d := newDefinition(it, sem)
 	if place, ok := it.Place(d.sum); ok {
-		d.kept, d.place, d.read = nil, place, weak.Make(it)
+		d.kept, d.place = nil, place
+		if !it.Transient() {
+			d.read = weak.Make(it)
+		}
 	}
 	return d
 }

@@ -125,7 +125,7 @@ func TestUnusedDefinitions(t *testing.T) {
 		return int(m.HeapAlloc)
 	}
 	before := live()
-	ds, err := a.indexDefinitions(t.Context(), input.Flags{Paths: []string{dir}}, newIndexEntry, func(p input.Problem) { t.Error(p.Error()) })
+	ds, err := a.index(t.Context(), input.Flags{Paths: []string{dir}}, func(p input.Problem) { t.Error(p.Error()) })
 	if err != nil {
 		t.Fatal(err)
 	}

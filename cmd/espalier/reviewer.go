@@ -64,7 +64,7 @@ type definitionKey struct {
 func (rv *reviewer) load(a *app, crds, files input.Flags) error {
 	rv.now, rv.before = a.noDefinitions(), a.noDefinitions()
 	if len(crds.Paths) > 0 {
-		named, err := a.indexDefinitions(rv.ctx, crds, newIndexEntry, rv.r.Failure)
+		named, err := a.index(rv.ctx, crds, rv.r.Failure)
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (rv *reviewer) load(a *app, crds, files input.Flags) error {
 	rv.tree = sync.OnceValues(func() ([]*definition, error) {
 		files.Keep, files.Skipped = input.Definitions, nil
 		// Problems with changed files are known, and others are as old as the base.
-		found, err := a.indexDefinitions(rv.ctx, files, newIndexEntry, func(input.Problem) {})
+		found, err := a.index(rv.ctx, files, func(input.Problem) {})
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"sort"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -72,6 +73,11 @@ func Parse(src []byte) (*Document, error) {
 // documents of a stream add up to the stream.
 func (d *Document) Source() []byte { return d.src }
 
+// Clone returns a copy of the document whose text has memory of its own.
+func (d *Document) Clone() *Document {
+	return &Document{src: bytes.Clone(d.src), line: d.line, offset: d.offset, o: d.o, form: d.form}
+}
+
 // Line returns the line of the file on which Source starts.
 func (d *Document) Line() int { return d.line }
 
@@ -108,15 +114,48 @@ const (
 //
 // The text may share memory with Source.
 func (d *Document) JSON() ([]byte, error) {
+	if len(d.src) > maxScratch {
+		return d.JSONIn(&Scratch{})
+	}
 	if d.IsJSON() {
 		return trimJSON(d.src), nil
 	}
-	var p parser
-	p.reset(d.src, false)
-	if _, ok := p.document(); ok {
-		return p.out, nil
+	// The length of the text is not known before, and the text may stay in memory for long.
+	scratch := scratches.Get().(*Scratch)
+	defer scratches.Put(scratch)
+	if text, ok := d.fastJSON(scratch); ok {
+		return bytes.Clone(text), nil
 	}
 	return d.slowJSON()
+}
+
+// JSONIn is JSON, but the text is valid only until the scratch is used again.
+func (d *Document) JSONIn(scratch *Scratch) ([]byte, error) {
+	if d.IsJSON() {
+		return trimJSON(d.src), nil
+	}
+	if text, ok := d.fastJSON(scratch); ok {
+		return text, nil
+	}
+	return d.slowJSON()
+}
+
+// Scratch is memory for JSON texts, each of which takes the place of the one before. It is not
+// safe for concurrent use.
+type Scratch struct{ out, tmp []byte }
+
+// scratches are unused Scratches, and maxScratch is the length of the longest text that they are used for.
+var scratches = sync.Pool{New: func() any { return new(Scratch) }}
+
+const maxScratch = 4 << 20
+
+// fastJSON returns the document's value if the parser supports its text.
+func (d *Document) fastJSON(scratch *Scratch) ([]byte, bool) {
+	p := parser{out: scratch.out, tmp: scratch.tmp}
+	p.reset(d.src, false)
+	_, ok := p.document()
+	scratch.out, scratch.tmp = p.out, p.tmp
+	return p.out, ok
 }
 
 // start returns the offset of the first byte that is not part of white space, a comment or a

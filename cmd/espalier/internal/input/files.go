@@ -282,7 +282,7 @@ func plainSize(in tree, info fs.FileInfo) int64 {
 
 func (r *reader) file(f file) error {
 	if f.size > 0 {
-		if text, ok := readSmall(f.path, f.size); ok {
+		if text, ok := readSmall(f.path, f.size, r.scratch); ok {
 			f.regular = true
 			return r.text(f, text)
 		}
@@ -299,7 +299,7 @@ func (r *reader) file(f file) error {
 	if f.regular = open.regular; !f.regular {
 		return r.stream(f, open, r.flags.ahead)
 	}
-	if open.size <= smallFile {
+	if open.size <= wholeFile {
 		data := make([]byte, open.size+1)
 		if n, err := io.ReadFull(open, data); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 			return r.text(f, data[:n])

@@ -72,6 +72,10 @@ type Flags struct {
 	HelmNamed bool
 	// Skipped counts what is skipped, unless it is nil.
 	Skipped *Skipped
+	// Transient lets [Parallel] use the memory of documents again as soon as their work is done: most
+	// of them are then not kept. It does so for those that can be read again, after the first ones;
+	// see [Item.Transient].
+	Transient bool
 
 	// ahead is set if somebody may look ahead, and looksAhead if this is the one who does.
 	ahead      *Ahead
@@ -209,6 +213,8 @@ type reader struct {
 	// the user named is not built, but its files are read.
 	taken   int
 	unbuilt error
+	// scratch is the memory of documents that are not kept, or nil.
+	scratch *scratch
 	// seen holds the resolved paths of the files and directories that were read.
 	seen map[string]bool
 }
@@ -346,8 +352,12 @@ func (r *reader) document(f file, d *yamlx.Document) error {
 		r.flags.Skipped.Count(OtherDocument)
 		return nil
 	}
+	memory := r.scratch
+	if !f.regular {
+		memory = nil // it cannot be read again
+	}
 	return r.visit(&Document{File: f.path, Document: d, in: f.in, named: f.named, rendered: f.rendered, regular: f.regular,
-		maxDocument: r.flags.MaxDocument, keep: r.flags.Keep, skipped: r.flags.Skipped})
+		scratch: memory, maxDocument: r.flags.MaxDocument, keep: r.flags.Keep, skipped: r.flags.Skipped})
 }
 
 // badDocument reports whether an error is about one document, and the problem if it matters.

@@ -31,9 +31,28 @@ type Document struct {
 	// regular is set if the file can be read again, with the given limit.
 	regular     bool
 	maxDocument int
+	// scratch is the memory for the JSON text of a document that is not kept, or nil.
+	scratch *scratch
 
 	keep    Filter
 	skipped *Skipped
+}
+
+// scratch is memory for one document after the other.
+type scratch struct {
+	text []byte
+	json yamlx.Scratch
+}
+
+// room returns memory for a text. It is new if there is no scratch.
+func (s *scratch) room(n int) []byte {
+	if s == nil {
+		return make([]byte, n)
+	}
+	if cap(s.text) < n {
+		s.text = make([]byte, n+n/4)
+	}
+	return s.text[:n]
 }
 
 // Item is an object: a document, or an item of a list.
@@ -52,6 +71,7 @@ type Item struct {
 	named       bool
 	rendered    *template
 	regular     bool
+	transient   bool
 	maxDocument int
 }
 
@@ -123,6 +143,10 @@ func (it *Item) Field(name string) (first byte) {
 	return first
 }
 
+// Transient reports whether the memory of the object is used again when the work that got it has
+// returned: then only Identity and Place can be kept.
+func (it *Item) Transient() bool { return it.transient }
+
 // Keys returns the names of the top-level fields.
 func (it *Item) Keys() (keys []string) {
 	var r jsonx.Reader
@@ -172,7 +196,7 @@ func (d *Document) Items() ([]*Item, *Problem) {
 }
 
 func (d *Document) items() ([]*Item, *Problem) {
-	src, err := d.JSON()
+	src, err := d.json()
 	if err != nil {
 		var bad *yamlx.Error
 		if !errors.As(err, &bad) {
@@ -194,6 +218,17 @@ func (d *Document) items() ([]*Item, *Problem) {
 		return nil, d.unlessFiltered(OtherDocument, nil)
 	}
 	items, err := d.expand(nil, src, "", 0)
+	if d.scratch != nil {
+		if len(items) == 1 && items[0].Base == "" {
+			items[0].transient = true
+		} else {
+			// The items of a list cannot be read again.
+			kept := *d
+			kept.Document = d.Document.Clone()
+			d = &kept
+			items, err = d.expand(nil, bytes.Clone(src), "", 0)
+		}
+	}
 	if d.keep == Everything {
 		if err != nil && !isObject(src) || slices.ContainsFunc(items, func(it *Item) bool { _, skip := it.skipItem(); return skip }) {
 			d.countStranger()
@@ -217,6 +252,14 @@ func (d *Document) items() ([]*Item, *Problem) {
 		return items, &p
 	}
 	return items, nil
+}
+
+// json returns the document as JSON.
+func (d *Document) json() ([]byte, error) {
+	if d.scratch != nil {
+		return d.JSONIn(&d.scratch.json)
+	}
+	return d.JSON()
 }
 
 // unlessFiltered returns the problem, or nil if the filter skips such documents for this reason.

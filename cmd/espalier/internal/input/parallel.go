@@ -12,6 +12,11 @@ const (
 	// smallFile is the size up to which one worker reads a whole file. Larger files are
 	// first split into documents.
 	smallFile = 1 << 20
+	// wholeFile is the size up to which a file is read at once, and without copies of its documents.
+	wholeFile = 8 << 20
+	// keptBytes is the size of the input whose documents have memory of their own even if
+	// Flags.Transient is set: a few documents are likely to be used, and need not be read again then.
+	keptBytes = 2 << 20
 	// batchBytes and batchEntries are the approximate size of a batch: large enough to make
 	// channel operations cheap, small enough to bound memory.
 	batchBytes   = 512 << 10
@@ -30,8 +35,10 @@ type entry struct {
 type batch[T any] struct {
 	entries []entry
 	bytes   int
-	results []outcome[T]
-	done    chan struct{}
+	// transient is set if the memory of the documents is used again.
+	transient bool
+	results   []outcome[T]
+	done      chan struct{}
 }
 
 type outcome[T any] struct {
@@ -53,8 +60,9 @@ func Parallel[T any](ctx context.Context, stdin io.Reader, flags Flags, work fun
 	var group sync.WaitGroup
 	for range workers {
 		group.Go(func() {
+			var memory scratch
 			for b := range queue {
-				b.run(ctx, &flags, work)
+				b.run(ctx, &flags, &memory, work)
 				close(b.done)
 			}
 		})
@@ -105,12 +113,14 @@ func collect[T any](ctx context.Context, order <-chan *batch[T], emit func(T) er
 // produce divides the input into batches.
 func produce[T any](ctx context.Context, stdin io.Reader, flags Flags, send func(*batch[T]) error) error {
 	next := &batch[T]{done: make(chan struct{})}
+	total := 0
 	flush := func() error {
 		if len(next.entries) == 0 {
 			return nil
 		}
 		b := next
-		next = &batch[T]{done: make(chan struct{})}
+		total += b.bytes
+		next = &batch[T]{done: make(chan struct{}), transient: flags.Transient && total > keptBytes}
 		return send(b)
 	}
 	add := func(e entry, size int) error {
@@ -141,13 +151,16 @@ func produce[T any](ctx context.Context, stdin io.Reader, flags Flags, send func
 }
 
 // run processes the entries of the batch.
-func (b *batch[T]) run(ctx context.Context, flags *Flags, work func(*Document) T) {
+func (b *batch[T]) run(ctx context.Context, flags *Flags, memory *scratch, work func(*Document) T) {
+	if !b.transient {
+		memory = nil
+	}
 	fail := func(p Problem) { b.results = append(b.results, outcome[T]{problem: &p}) }
 	visit := func(d *Document) error {
 		b.results = append(b.results, outcome[T]{value: work(d)})
 		return nil
 	}
-	r := &reader{ctx: ctx, flags: flags, visit: visit, problem: fail}
+	r := &reader{ctx: ctx, flags: flags, visit: visit, problem: fail, scratch: memory}
 	for _, e := range b.entries {
 		switch {
 		case ctx.Err() != nil:
@@ -155,6 +168,9 @@ func (b *batch[T]) run(ctx context.Context, flags *Flags, work func(*Document) T
 		case e.problem != nil:
 			fail(*e.problem)
 		case e.doc != nil:
+			if e.doc.regular {
+				e.doc.scratch = memory
+			}
 			_ = visit(e.doc)
 		case e.render != nil:
 			if r.rendered(*e.render) != nil {

@@ -19,7 +19,7 @@ func TestReadSmall(t *testing.T) {
 		}
 	}
 	write("a.yaml", "kind: A\n")
-	if text, ok := readSmall(name("a.yaml"), 8); string(text) != "kind: A\n" || !ok {
+	if text, ok := readSmall(name("a.yaml"), 8, nil); string(text) != "kind: A\n" || !ok {
 		t.Fatalf("got %q, %v", text, ok)
 	}
 	if err := os.Symlink("missing", name("dangling.yaml")); err != nil {
@@ -35,14 +35,14 @@ func TestReadSmall(t *testing.T) {
 		"is a link":      {"dangling.yaml", 8},
 		"is a directory": {".", 8},
 	} {
-		if text, ok := readSmall(name(try.name), try.size); ok {
+		if text, ok := readSmall(name(try.name), try.size, nil); ok {
 			t.Errorf("a file that %s: got %q", what, text)
 		}
 	}
 	if err := syscall.Mkfifo(name("fifo.yaml"), 0o600); err != nil {
 		t.Skip(err)
 	}
-	if text, ok := readSmall(name("fifo.yaml"), 8); ok {
+	if text, ok := readSmall(name("fifo.yaml"), 8, nil); ok {
 		t.Errorf("a FIFO: got %q", text)
 	}
 }

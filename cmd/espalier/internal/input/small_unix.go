@@ -9,8 +9,9 @@ import (
 
 // readSmall reads a regular file of the given size with few system calls: package os would make twice
 // as many, which take longer than to parse a small file. It returns false if that fails, or if the file
-// has changed: the caller then reads it in the usual way.
-func readSmall(path string, size int64) ([]byte, bool) {
+// has changed: the caller then reads it in the usual way. The text is in the memory of scratch, unless
+// that is nil.
+func readSmall(path string, size int64, scratch *scratch) ([]byte, bool) {
 	// Anything but a regular file, which may have replaced it, does not block, and is not read.
 	fd, err := retry(func() (int, error) {
 		return syscall.Open(path, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
@@ -19,12 +20,9 @@ func readSmall(path string, size int64) ([]byte, bool) {
 		return nil, false
 	}
 	defer syscall.Close(fd)
-	var stat syscall.Stat_t
-	if syscall.Fstat(fd, &stat) != nil || stat.Mode&syscall.S_IFMT != syscall.S_IFREG || stat.Size != size {
-		return nil, false
-	}
-	// There is room for more, so that a file that has grown is noticed.
-	text := make([]byte, size+1)
+	// There is room for more, so that a file that has grown is noticed. Of anything but a file, there is
+	// either nothing to read, or more.
+	text := scratch.room(int(size) + 1)
 	n, err := retry(func() (int, error) { return syscall.Read(fd, text) })
 	return text[:size], err == nil && int64(n) == size
 }
