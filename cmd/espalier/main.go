@@ -47,13 +47,13 @@ const smallHeap = 32 << 20
 
 // shortCommand is the time after which a command releases the memory that only its start has needed. Commands that take less do
 // without.
-const shortCommand = 100 * time.Millisecond
+const shortCommand = 60 * time.Millisecond
 
 // growth is how much larger the heap may be for each byte of a CRD, and maxGrowth how much in all. What a command
 // compiles of CRDs needs several times the memory of their text, and stays in use: collections before that find
 // little, and take the texts that are about to be used.
 const (
-	growth    = 10
+	growth    = 11
 	maxGrowth = 160 << 20
 )
 
