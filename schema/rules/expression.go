@@ -52,6 +52,8 @@ type environments struct {
 	scoped       *apiservercel.DeclType
 	provider     *apiservercel.DeclTypeProvider
 	made         map[envKey]*cel.Env
+	// remade makes the environments again, each at most once.
+	remade map[envKey]func() (*cel.Env, error)
 	// shared has the environments of other schemas, or is nil. expressions are those that are
 	// compiled.
 	shared      *shared
@@ -64,7 +66,7 @@ type envKey struct {
 }
 
 func newEnvironments(decl *apiservercel.DeclType, perCallLimit uint64) *environments {
-	e := &environments{decl: decl, perCallLimit: perCallLimit, made: map[envKey]*cel.Env{}}
+	e := &environments{decl: decl, perCallLimit: perCallLimit, made: map[envKey]*cel.Env{}, remade: map[envKey]func() (*cel.Env, error){}}
 	e.scoped = decl.MaybeAssignTypeName(selfTypeName)
 	e.provider = apiservercel.NewDeclTypeProvider(e.scoped)
 	e.provider.SetRecognizeKeywordAsFieldName(true)
@@ -94,6 +96,18 @@ func (e *environments) of(base *cel.Env, optional bool) (*cel.Env, error) {
 	return env, nil
 }
 
+// again returns a function that makes an environment like that of the key, for all expressions that need
+// it again. It does not keep the first one.
+func (e *environments) again(key envKey) func() (*cel.Env, error) {
+	remake := e.remade[key]
+	if remake == nil {
+		decl, limit := e.decl, e.perCallLimit
+		remake = sync.OnceValues(func() (*cel.Env, error) { return newEnvironments(decl, limit).of(key.base, key.optional) })
+		e.remade[key] = remake
+	}
+	return remake
+}
+
 // problem is the reason why an expression cannot be used.
 type problem = apiservercel.Error
 
@@ -120,7 +134,11 @@ func (e *environments) compile(env *cel.Env, again func() (*cel.Env, error), tex
 			break
 		}
 	}
-	if x.untracked = newUntracked(env, ast); x.untracked != nil {
+	// Messages are rarely evaluated.
+	if want == cel.BoolType {
+		x.untracked = newUntracked(env, ast)
+	}
+	if x.untracked != nil {
 		// Few objects ever need the program, so it does not keep the environment.
 		limit := e.perCallLimit
 		x.tracked = sync.OnceValues(func() (cel.Program, error) {
@@ -199,13 +217,12 @@ func (e *environments) compileRule(s *schema.Structural, r *api.ValidationRule, 
 		return c, nil
 	}
 	run := func(base func(string) *cel.Env, text string, want *cel.Type, words wording) (x expression, p *problem, err error) {
-		decl, limit, of, optional := e.decl, e.perCallLimit, base(text), c.optional
-		env, err := e.of(of, optional)
+		key := envKey{base(text), c.optional}
+		env, err := e.of(key.base, key.optional)
 		if err != nil {
 			return x, nil, err
 		}
-		again := func() (*cel.Env, error) { return newEnvironments(decl, limit).of(of, optional) }
-		x, p = e.compileOnce(env, again, text, want, words)
+		x, p = e.compileOnce(env, e.again(key), text, want, words)
 		if p == nil && estimate != nil {
 			if err := estimate(&x); err != nil {
 				x.tracked = nil

@@ -71,10 +71,12 @@ func (l *largest) in(v any) {
 	}
 }
 
-// Costs of the interpreter. What a part of an expression costs besides the sizes is at most 40: a
-// literal of a message. The parts of a text cost a tenth, and those of a pattern a quarter.
+// Costs of the interpreter. A part of an expression costs 1 each time, or 2 if it is counted as an
+// attribute and as a part of one, and a list 10 more. A character of a text costs a tenth, and one of a
+// pattern a quarter.
 const (
-	partCost    = 40
+	partCost    = 2
+	listCost    = 10
 	textCost    = 0.1
 	patternCost = 0.25
 )
@@ -164,6 +166,7 @@ func (u *untracked) add(tree *ast.AST, e ast.Expr, loops int) bool {
 	case ast.SelectKind:
 		return all(e.AsSelect().Operand())
 	case ast.ListKind:
+		cost.fixed += listCost
 		u.own.list = max(u.own.list, e.AsList().Size())
 		return len(e.AsList().OptionalIndices()) == 0 && all(e.AsList().Elements()...)
 	case ast.CallKind:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"k8s.io/apiserver/pkg/warning"
 
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
@@ -99,17 +102,25 @@ func (c *comparison) compare(p *program, obj, old schema.Object) {
 		before = map[string]any(old)
 	}
 	c.value(p.root, map[string]any(obj), before)
-	assumed, exact := p.evaluate(c.t.Context(), obj, old, false), p.evaluate(c.t.Context(), obj, old, true)
+	var warned, wantWarned recorder
+	found := p.Validate(warning.WithWarningRecorder(c.t.Context(), &warned), obj, old)
+	exact := p.evaluate(warning.WithWarningRecorder(c.t.Context(), &wantWarned), obj, old, true)
+	if got, want := errorsOf(found), errorsOf(exact.found); !slices.Equal(got, want) || !slices.Equal(warned, wantWarned) {
+		c.t.Errorf("found %v %v, want %v %v", got, warned, want, wantWarned)
+	}
+	assumed := p.evaluate(c.t.Context(), obj, old, false)
 	if assumed.inexact {
 		return
-	}
-	if got, want := assumed.found, exact.found; !slices.Equal(errorsOf(got), errorsOf(want)) || !slices.Equal(assumed.warnings, exact.warnings) {
-		c.t.Errorf("found %v %v, want %v %v", errorsOf(got), assumed.warnings, errorsOf(want), exact.warnings)
 	}
 	if spent := p.budget - exact.budget; exact.budget >= 0 && assumed.budget >= 0 && p.budget-assumed.budget+assumed.assumed < spent {
 		c.t.Errorf("the rules cost %d, more than was assumed: %d", spent, p.budget-assumed.budget+assumed.assumed)
 	}
 }
+
+// recorder records warnings.
+type recorder []string
+
+func (r *recorder) AddWarning(_, text string) { *r = append(*r, text) }
 
 func errorsOf(found schema.Violations) (all []string) {
 	for _, e := range found.FieldErrors() {
@@ -271,7 +282,7 @@ properties:
 	p := compiled.(*program)
 	outcomes := map[string]bool{}
 	inexact := 0
-	for p.budget = 1; p.budget < 15_000; p.budget += 1 + p.budget/1000 {
+	for p.budget = 1; p.budget < 15_000; p.budget += 1 + p.budget/2000 {
 		want, got := errorsOf(p.evaluate(t.Context(), obj, nil, true).found), errorsOf(p.Validate(t.Context(), obj, nil))
 		if !slices.Equal(got, want) {
 			t.Fatalf("with a budget of %d: got %q, want %q", p.budget, got, want)
@@ -283,6 +294,111 @@ properties:
 	}
 	if len(outcomes) < 4 || inexact < 10 {
 		t.Errorf("%d outcomes, and %d evaluations are repeated: the test proves little", len(outcomes), inexact)
+	}
+}
+
+// TestUntrackedWarnings checks that warnings are reported once and in order, however many there are.
+func TestUntrackedWarnings(t *testing.T) {
+	const text = `
+type: object
+properties:
+  l:
+    type: array
+    x-kubernetes-list-type: set
+    items: {type: string, x-kubernetes-validations: [{rule: self == 'a', message: it is not a}, {rule: self + 'x' == 'ax'}]}
+`
+	var props api.JSONSchemaProps
+	if err := yaml.Unmarshal([]byte(text), &props); err != nil {
+		t.Fatal(err)
+	}
+	s, err := schema.NewStructural(&props)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := Compiler()(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := compiled.(*program)
+	for _, size := range []int{1, 1000, 2 * maxWarned} {
+		obj := schema.Object{"l": []any{"a", strings.Repeat("b", size), strings.Repeat("c", size)}}
+		var got recorder
+		if found := p.Validate(warning.WithWarningRecorder(t.Context(), &got), obj, obj); len(found) > 0 {
+			t.Errorf("found %d errors, want warnings", len(found))
+		}
+		if len(got) != 4 || !strings.Contains(got[0], "it is not a") || !strings.Contains(got[3], "ax") {
+			t.Errorf("%d warnings, want 4", len(got))
+		}
+		if e := p.evaluate(t.Context(), obj, obj, false); e.inexact != (size > maxWarned) || e.warned > 4*maxWarned {
+			t.Errorf("with values of %d bytes, %d bytes of warnings are kept, inexact is %v", size, e.warned, e.inexact)
+		}
+	}
+}
+
+// TestUntrackedLarge evaluates rules on an object for which the sum of the bounds is above the budget, but
+// not the sum of the costs: it must not be evaluated twice.
+func TestUntrackedLarge(t *testing.T) {
+	const text = `
+type: object
+properties:
+  l:
+    type: array
+    items:
+      type: object
+      properties: {a: {type: string}, ports: {type: array, items: {type: integer}}}
+      x-kubernetes-validations: [{rule: "self.ports.all(p, p < 5)"}, {rule: has(self.a)}, {rule: "self.a + 'x' == 'ax'"}]
+`
+	var props api.JSONSchemaProps
+	if err := yaml.Unmarshal([]byte(text), &props); err != nil {
+		t.Fatal(err)
+	}
+	s, err := schema.NewStructural(&props)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := Compiler()(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var items []any
+	for range 3000 {
+		items = append(items, map[string]any{"a": "a", "ports": []any{int64(1), int64(2)}})
+	}
+	p := compiled.(*program)
+	e := p.evaluate(t.Context(), schema.Object{"l": items}, nil, false)
+	if len(e.found) > 0 || e.inexact {
+		t.Errorf("found %v, inexact is %v", errorsOf(e.found), e.inexact)
+	}
+	if bound := p.root.props[0].items.rules[0].rule.untracked.bound(*e.sizes); bound*3000 < float64(p.budget) {
+		t.Errorf("the bounds are %v: the test proves little", bound)
+	}
+}
+
+// TestUntrackedAgain checks that rules of the same type share the environment that they need when their
+// costs are tracked after all: environments need much memory.
+func TestUntrackedAgain(t *testing.T) {
+	s := &schema.Structural{Generic: schema.Generic{Type: "string"}}
+	for i := range 20 {
+		s.XValidations = append(s.XValidations, api.ValidationRule{Rule: fmt.Sprintf("self != '%d'", i)})
+	}
+	compiled, err := Compiler()(&schema.Structural{Generic: schema.Generic{Type: "object"}, Properties: map[string]*schema.Structural{"a": s}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := compiled.(*program)
+	if found := p.evaluate(t.Context(), schema.Object{"a": "x"}, nil, true).found; len(found) > 0 {
+		t.Fatal(found)
+	}
+	environments := map[any]bool{}
+	for _, r := range p.root.props[0].rules {
+		program, err := r.rule.tracked()
+		if err != nil {
+			t.Fatal(err)
+		}
+		environments[reflect.ValueOf(program).Elem().FieldByName("Env").Pointer()] = true
+	}
+	if len(environments) != 1 {
+		t.Errorf("%d environments, want 1", len(environments))
 	}
 }
 

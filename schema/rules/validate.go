@@ -61,6 +61,7 @@ type evaluation struct {
 	// assumed is what the untracked evaluations have cost at most. If it matters how much they have
 	// cost indeed, inexact is set, and everything is evaluated again with exact set.
 	assumed        int64
+	warned         int // the length of warnings
 	exact, inexact bool
 	// sizes are those of obj and old, or nil if they are not known yet.
 	sizes *largest
@@ -183,7 +184,8 @@ func (e *evaluation) untracked(x *expression) bool {
 		e.sizes.in(e.old)
 	}
 	bound := x.untracked.bound(*e.sizes)
-	if bound > float64(e.program.perCallLimit) || bound >= float64(e.budget-e.assumed) {
+	// The rest of the budget is for costs that are tracked: most bounds are far too high.
+	if bound > float64(e.program.perCallLimit) || float64(e.assumed)+bound >= float64(e.budget/2) {
 		return false
 	}
 	e.assumed += int64(math.Ceil(bound))
@@ -452,10 +454,27 @@ func (e *evaluation) add(r *compiled, below schema.Path, obj any, err *field.Err
 // forgiveOrAdd reports an error of a rule, unless the value has not changed.
 func (e *evaluation) forgiveOrAdd(r *compiled, obj any, err *field.Error) {
 	if !r.rule.usesOldSelf && e.unchanged() {
-		e.warnings = append(e.warnings, err.Error())
+		e.warn(err.Error())
 		return
 	}
 	e.add(r, r.field, obj, err)
+}
+
+// maxWarned is the length of the warnings that are kept until the end, because it is not known yet if
+// they count.
+const maxWarned = 64 << 10
+
+// warn records a warning.
+func (e *evaluation) warn(text string) {
+	if e.exact {
+		warning.AddWarning(e.ctx, "", text)
+		return
+	}
+	e.warnings = append(e.warnings, text)
+	if e.warned += len(text); e.warned > maxWarned {
+		e.inexact = true
+		e.stop()
+	}
 }
 
 // unchanged reports whether the current value is known to equal the old one. If it

@@ -357,7 +357,7 @@ func (r *reader) document(f file, d *yamlx.Document) error {
 		memory = nil // it cannot be read again
 	}
 	return r.visit(&Document{File: f.path, Document: d, in: f.in, named: f.named, rendered: f.rendered, regular: f.regular,
-		scratch: memory, maxDocument: r.flags.MaxDocument, keep: r.flags.Keep, skipped: r.flags.Skipped})
+		scratch: memory, reused: memory != nil, maxDocument: r.flags.MaxDocument, keep: r.flags.Keep, skipped: r.flags.Skipped})
 }
 
 // badDocument reports whether an error is about one document, and the problem if it matters.

@@ -31,8 +31,10 @@ type Document struct {
 	// regular is set if the file can be read again, with the given limit.
 	regular     bool
 	maxDocument int
-	// scratch is the memory for the JSON text of a document that is not kept, or nil.
+	// scratch is the memory for the JSON text of a document that is not kept, or nil. reused is set if
+	// the document itself is in it, too.
 	scratch *scratch
+	reused  bool
 
 	keep    Filter
 	skipped *Skipped
@@ -223,10 +225,8 @@ func (d *Document) items() ([]*Item, *Problem) {
 			items[0].transient = true
 		} else {
 			// The items of a list cannot be read again.
-			kept := *d
-			kept.Document = d.Document.Clone()
-			d = &kept
-			items, err = d.expand(nil, bytes.Clone(src), "", 0)
+			d, src = d.kept(src)
+			items, err = d.expand(nil, src, "", 0)
 		}
 	}
 	if d.keep == Everything {
@@ -252,6 +252,21 @@ func (d *Document) items() ([]*Item, *Problem) {
 		return items, &p
 	}
 	return items, nil
+}
+
+// kept returns the document and its JSON text in memory of their own.
+func (d *Document) kept(text []byte) (*Document, []byte) {
+	kept := *d
+	kept.scratch = nil
+	if d.reused {
+		kept.Document = d.Document.Clone()
+	}
+	if kept.IsJSON() {
+		if own, err := kept.JSON(); err == nil {
+			return &kept, own // a part of the document
+		}
+	}
+	return &kept, bytes.Clone(text)
 }
 
 // json returns the document as JSON.

@@ -20,8 +20,11 @@ func readSmall(path string, size int64, scratch *scratch) ([]byte, bool) {
 		return nil, false
 	}
 	defer syscall.Close(fd)
-	// There is room for more, so that a file that has grown is noticed. Of anything but a file, there is
-	// either nothing to read, or more.
+	var stat syscall.Stat_t
+	if syscall.Fstat(fd, &stat) != nil || stat.Mode&syscall.S_IFMT != syscall.S_IFREG || stat.Size != size {
+		return nil, false
+	}
+	// There is room for more, so that a file that has grown is noticed.
 	text := scratch.room(int(size) + 1)
 	n, err := retry(func() (int, error) { return syscall.Read(fd, text) })
 	return text[:size], err == nil && int64(n) == size
