@@ -106,7 +106,7 @@ type versionSchema struct {
 func newContents(crd *api.CustomResourceDefinition) (*contents, error) {
 	c := &contents{versions: make([]versionSchema, len(crd.Spec.Versions))}
 	c.legacy, c.legacyErr = api.LegacySchema(crd)
-	if len(formOf(crd).spec.schemas()) > 0 {
+	if c.legacy != nil && len(formOf(crd).spec.schemas()) > 0 {
 		// The draft-4 schema is ignored beside another schema.
 		c.legacy = nil
 	}

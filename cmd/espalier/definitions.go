@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -47,7 +48,10 @@ type definition struct {
 	// them and for findings.
 	kept  *input.Item
 	place input.Place
-	read  weak.Pointer[input.Item]
+	// once is the text of a CRD that is not kept, to compile it without reading it again, until it is decoded
+	// for the first time. It is nil if there is no room.
+	once atomic.Pointer[[]byte]
+	read weak.Pointer[input.Item]
 	// reading guards read, and unread is set if the CRD could not be read again. lost is called then,
 	// unless it is nil.
 	reading sync.Mutex
@@ -125,10 +129,22 @@ func (a *app) loadDefinitions(ctx context.Context, flags input.Flags, problem fu
 	return a.indexDefinitions(ctx, flags, newDefinition, problem)
 }
 
-// index is like loadDefinitions, but does not keep the text of CRDs that can be read again.
+// maxOnce is the size of the texts of CRDs in an index that are in memory until they are used.
+const maxOnce = 16 << 20
+
+// index is like loadDefinitions, but keeps at most maxOnce bytes of the text of CRDs that can be read again.
 func (a *app) index(ctx context.Context, flags input.Flags, problem func(input.Problem)) (*definitions, error) {
 	flags.Transient = true
-	return a.indexDefinitions(ctx, flags, newIndexEntry, problem)
+	var once atomic.Int64
+	add := func(it *input.Item, sem schema.Semantics) *definition {
+		d := newIndexEntry(it, sem)
+		if it.Transient() && once.Add(int64(len(it.JSON))) <= maxOnce {
+			text := bytes.Clone(it.JSON)
+			d.once.Store(&text)
+		}
+		return d
+	}
+	return a.indexDefinitions(ctx, flags, add, problem)
 }
 
 // indexDefinitions is like loadDefinitions. add returns the definition of a CRD.
@@ -265,7 +281,7 @@ func (d *definition) newBase() (*crd.Definition, error) {
 		return nil, err
 	}
 	head := *first
-	addPatchedConversion(&head, d.item)
+	addPatchedConversion(&head, d.bare)
 	head.Spec.Versions = slices.Clone(first.Spec.Versions)
 	for i := range head.Spec.Versions {
 		head.Spec.Versions[i].Schema = nil
@@ -326,6 +342,14 @@ func (d *definition) item() *input.Item {
 	return it
 }
 
+// bare returns the CRD, possibly without its text.
+func (d *definition) bare() *input.Item {
+	if d.kept != nil {
+		return d.kept
+	}
+	return d.place.Missing()
+}
+
 // text returns options that let findings about objects refer to positions in the CRD's file.
 func (d *definition) text() object.Options {
 	return object.Options{Document: func() []byte { return d.item().JSON }, Locate: func(pointer string) analysis.Location {
@@ -338,11 +362,15 @@ func (d *definition) text() object.Options {
 
 // hub decodes the CRD. Each call returns a new value.
 func (d *definition) hub() (*api.CustomResourceDefinition, error) {
-	it, err := d.load()
-	if err != nil {
-		return nil, err
+	text := d.once.Swap(nil)
+	if text == nil {
+		it, err := d.load()
+		if err != nil {
+			return nil, err
+		}
+		text = &it.JSON
 	}
-	hub, err := decodeCRD(it.JSON, d.semantics)
+	hub, err := decodeCRD(*text, d.semantics)
 	if err == nil {
 		crd.PrepareCreate(hub)
 	}

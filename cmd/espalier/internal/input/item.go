@@ -502,13 +502,13 @@ func (p Place) Read() (*Item, error) {
 	return nil, fmt.Errorf("%s has changed since it was read: run the command again", p.file)
 }
 
-// Missing returns an object that stands for one that cannot be read again.
+// Missing returns an object that stands for one whose text is not read, or cannot be read again.
 func (p Place) Missing() *Item {
 	d, err := yamlx.NewBytesReader([]byte("{}"), yamlx.Options{Line: p.line}).Next()
 	if err != nil {
 		panic(err) // a constant text
 	}
-	return &Item{File: p.file, Doc: d, JSON: []byte("{}"), identity: p.identity}
+	return &Item{File: p.file, Doc: d, JSON: []byte("{}"), identity: p.identity, in: p.in}
 }
 
 // Identity returns the identity of the object.
