@@ -14,6 +14,7 @@ import (
 
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/report"
 )
 
 // objectStream is a stream of n objects that are generated when they are read. It records the
@@ -156,6 +157,23 @@ func TestUnusedDefinitions(t *testing.T) {
 	}
 	if texts < count/4 || texts > 3*count/4 {
 		t.Errorf("the texts of %d CRDs are kept", texts)
+	}
+	// The file of a CRD that has been used changes.
+	d := ds.All()[0]
+	if err := os.WriteFile(d.file, []byte("a: b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC() // what was read last
+	var messages []string
+	r, err := report.New(report.Options{Collect: func(f report.Finding) { messages = append(messages, f.Message) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reportRejected(t.Context(), r, d, true); err != nil {
+		t.Fatal(err)
+	}
+	if len(messages) != 1 || !strings.Contains(messages[0], "has changed since it was read") {
+		t.Errorf("findings of a file that has changed are %q", messages)
 	}
 	runtime.KeepAlive(ds)
 }

@@ -112,6 +112,10 @@ func reportRejected(ctx context.Context, r *report.Reporter, d *definition, chec
 	if unusable == nil && !(check && d.rejected(ctx)) {
 		return nil
 	}
+	if _, err := d.load(); err != nil {
+		r.Report(d.bare(), analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()})
+		return nil
+	}
 	reasons, err := d.findings(ctx)
 	if err != nil {
 		return err

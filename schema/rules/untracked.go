@@ -65,10 +65,32 @@ func (l *largest) in(v any) {
 	case map[string]any:
 		l.list = max(l.list, len(v))
 		for key, value := range v {
-			l.text = max(l.text, len(key))
+			l.name(key)
 			l.in(value)
 		}
 	}
+}
+
+// An escaped name has at most escapedKeyword more characters and, for each that is not a letter or digit,
+// escapedCharacter more: a/b is a__slash__b.
+const (
+	escapedKeyword   = 4
+	escapedCharacter = 8
+)
+
+// name adds the size of the name of a field.
+func (l *largest) name(key string) {
+	if len(key)*(1+escapedCharacter)+escapedKeyword <= l.text {
+		return
+	}
+	size := len(key) + escapedKeyword
+	for i := range len(key) {
+		switch key[i] {
+		case '_', '-', '.', '/':
+			size += escapedCharacter
+		}
+	}
+	l.text = max(l.text, size)
 }
 
 // Costs of the interpreter. A part of an expression costs 1 each time, or 2 if it is counted as an

@@ -14,6 +14,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
+	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/warning"
 
 	"espalier.dev/api"
@@ -32,6 +33,21 @@ type comparison struct {
 	in largest
 	// untracked and tracked count evaluations.
 	untracked, tracked int
+}
+
+// TestUntrackedNames compares the sizes of names with what expressions see.
+func TestUntrackedNames(t *testing.T) {
+	for _, key := range []string{"", "a", "in", "namespace", "a-b", "example.com/a_b", "__", "_____", "--//..", strings.Repeat("/", 100)} {
+		escaped, ok := apiservercel.Escape(key)
+		if !ok {
+			escaped = key
+		}
+		var size largest
+		size.in(map[string]any{key: int64(1)})
+		if size.text < len(escaped) || size.text > 9*len(key)+4 {
+			t.Errorf("%q counts as %d characters, and is %q", key, size.text, escaped)
+		}
+	}
 }
 
 // value compares the rules of a value and below it.
