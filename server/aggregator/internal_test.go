@@ -64,6 +64,13 @@ func newOthers(t *testing.T, handlers ...http.HandlerFunc) *others {
 	return o
 }
 
+// received returns the requests that have reached the servers.
+func (o *others) received() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.requests)
+}
+
 func serviceOf(gv runtimeschema.GroupVersion, port int32) *apiregistrationv1.APIService {
 	return &apiregistrationv1.APIService{Spec: apiregistrationv1.APIServiceSpec{Group: gv.Group, Version: gv.Version,
 		Service: &apiregistrationv1.ServiceReference{Namespace: "default", Name: "other", Port: &port}}}
@@ -118,8 +125,8 @@ func TestEmptyUnsupported(t *testing.T) {
 		t.Errorf("%+v", left)
 	}
 	for _, want := range []string{"DELETE " + prefix + "single/b", "DELETE " + prefix + "gone/a"} {
-		if !slices.Contains(o.requests, want) {
-			t.Errorf("no %s in %s", want, o.requests)
+		if !slices.Contains(o.received(), want) {
+			t.Errorf("no %s in %s", want, o.received())
 		}
 	}
 	// Other errors are failures, and do not keep other resources from being emptied.
@@ -162,7 +169,7 @@ func TestEmptyFails(t *testing.T) {
 	if most := (maxErrors + 1) * (maxPath + 100); len(got) > most {
 		t.Errorf("the error has %d bytes, more than %d", len(got), most)
 	}
-	if n := len(o.requests); n != objects+1 {
+	if n := len(o.received()); n != objects+1 {
 		t.Errorf("%d requests", n)
 	}
 }
@@ -201,7 +208,7 @@ func TestEmptyHangs(t *testing.T) {
 	if failures := slices.DeleteFunc(<-done, func(err error) bool { return !strings.Contains(err.Error(), "hangs") }); len(failures) != 1 {
 		t.Errorf("the failures %v", failures)
 	}
-	hung := slices.DeleteFunc(o.requests, func(r string) bool { return !strings.Contains(r, "hangs") })
+	hung := slices.DeleteFunc(o.received(), func(r string) bool { return !strings.Contains(r, "hangs") })
 	if len(hung) > 1 {
 		t.Errorf("the server was asked %d times", len(hung))
 	}
