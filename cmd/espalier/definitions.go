@@ -337,7 +337,7 @@ func (d *definition) load() (*input.Item, error) {
 func (d *definition) item() *input.Item {
 	it, err := d.load()
 	if err != nil {
-		return d.place.Missing()
+		return d.bare()
 	}
 	return it
 }

@@ -112,7 +112,8 @@ func reportRejected(ctx context.Context, r *report.Reporter, d *definition, chec
 	if unusable == nil && !(check && d.rejected(ctx)) {
 		return nil
 	}
-	if _, err := d.load(); err != nil {
+	it, err := d.load()
+	if err != nil {
 		r.Report(d.bare(), analysis.Finding{Rule: object.RuleInvalidDefinition, Severity: analysis.Error, Message: err.Error()})
 		return nil
 	}
@@ -120,7 +121,6 @@ func reportRejected(ctx context.Context, r *report.Reporter, d *definition, chec
 	if err != nil {
 		return err
 	}
-	it := d.item()
 	d.using.Lock()
 	defer d.using.Unlock()
 	for _, reason := range reasons {

@@ -35,21 +35,6 @@ type comparison struct {
 	untracked, tracked int
 }
 
-// TestUntrackedNames compares the sizes of names with what expressions see.
-func TestUntrackedNames(t *testing.T) {
-	for _, key := range []string{"", "a", "in", "namespace", "a-b", "example.com/a_b", "__", "_____", "--//..", strings.Repeat("/", 100)} {
-		escaped, ok := apiservercel.Escape(key)
-		if !ok {
-			escaped = key
-		}
-		var size largest
-		size.in(map[string]any{key: int64(1)})
-		if size.text < len(escaped) || size.text > 9*len(key)+4 {
-			t.Errorf("%q counts as %d characters, and is %q", key, size.text, escaped)
-		}
-	}
-}
-
 // value compares the rules of a value and below it.
 func (c *comparison) value(v *validator, obj, old any) {
 	if v == nil || obj == nil {
@@ -415,6 +400,21 @@ func TestUntrackedAgain(t *testing.T) {
 	}
 	if len(environments) != 1 {
 		t.Errorf("%d environments, want 1", len(environments))
+	}
+}
+
+// TestUntrackedNames compares the sizes of names with what expressions see.
+func TestUntrackedNames(t *testing.T) {
+	for _, key := range []string{"", "a", "in", "namespace", "a-b", "example.com/a_b", "__", "_____", "--//..", strings.Repeat("/", 100)} {
+		escaped, ok := apiservercel.Escape(key)
+		if !ok {
+			escaped = key
+		}
+		var size largest
+		size.in(map[string]any{key: int64(1)})
+		if size.text < len(escaped) || size.text > 9*len(key)+4 {
+			t.Errorf("%q counts as %d characters, and is %q", key, size.text, escaped)
+		}
 	}
 }
 
