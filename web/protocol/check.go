@@ -356,8 +356,10 @@ func (c *checking) fix(out *Outcome, found []analysis.Finding, env assist.Env) {
 
 // stored adds the stored object. version is nil for Kubernetes' own kinds.
 func (c *checking) stored(out *Outcome, pruned *object.Pruned, old schema.Object, version *crd.Version) {
-	for _, f := range pruned.Failures {
-		if !slices.ContainsFunc(out.Findings, func(g Finding) bool { return g.Message == f.Message }) {
+	// The findings of a rejected object have its failures already, maybe in other words: validation and pruning differ
+	// if the schema is not structural.
+	if out.Verdict != Rejected {
+		for _, f := range pruned.Failures {
 			out.Findings = append(out.Findings, c.item.finding(f))
 		}
 	}

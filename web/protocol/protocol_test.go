@@ -11,6 +11,7 @@ import (
 
 	"espalier.dev/crd/cel"
 	kindscel "espalier.dev/kinds/cel"
+	"espalier.dev/schema"
 	"espalier.dev/web/protocol"
 )
 
@@ -520,4 +521,29 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%+v", a.Text)
 		}
 	})
+}
+
+// TestCheckNotStructural shows that a value of a wrong type is one finding if the schema is not structural, so that
+// validation and the preview of pruning reject it in their own words.
+func TestCheckNotStructural(t *testing.T) {
+	const crd = `apiVersion: apiextensions.k8s.io/v1beta1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  version: v1
+  scope: Cluster
+  names: {kind: Thing, plural: things}
+  validation:
+    openAPIV3Schema:
+      properties:
+        spec: {properties: {list: {type: array, items: {type: string}}}}
+`
+	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
+		a := ask[protocol.CheckAnswer](t, engine(), "check", protocol.CheckRequest{CRDs: crd, Semantics: protocol.Semantics{Semantics: sem},
+			Objects: "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec: {list: {a: b}}\n"})
+		if o := a.Objects[0]; o.Verdict != protocol.Rejected || len(o.Findings) != 1 || o.Findings[0].Rule != "validation/wrong-type" {
+			t.Errorf("%s: %s: %+v", sem, o.Verdict, o.Findings)
+		}
+	}
 }
