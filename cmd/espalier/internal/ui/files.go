@@ -28,6 +28,8 @@ const (
 	maxTotal   = protocol.MaxText
 	maxEntries = 50_000
 	maxRead    = 16 * maxTotal
+	// maxNames is how many of the files with the same problem are named.
+	maxNames = 100
 )
 
 // Found are the files of a directory, with their CRDs and other objects.
@@ -105,14 +107,25 @@ func (f *Files) Read(ctx context.Context) (*Found, error) {
 		r.problem(err)
 	}
 	f.read = r.seen
-	if r.broken > 0 {
-		message := r.first.Error()
-		if r.broken > 1 {
-			message = fmt.Sprintf("%s, and %d more files have problems", message, r.broken-1)
-		}
-		r.problem(errors.New(message))
+	if len(r.missing) > 0 {
+		r.problem(fmt.Errorf("only %d files and %d MiB of manifests are shown, without %s", maxFiles, maxTotal>>20, list(r.missing)))
+	}
+	if r.first != nil {
+		r.problem(r.first)
+	}
+	if len(r.broken) > 0 {
+		r.problem(fmt.Errorf("more files have problems: %s", list(r.broken)))
 	}
 	return r.found, nil
+}
+
+// list returns names as a text, the first ones if there are many.
+func list(names []string) string {
+	text := strings.Join(names[:min(len(names), maxNames)], ", ")
+	if n := len(names) - maxNames; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
 }
 
 // reading reads the directory once.
@@ -123,9 +136,11 @@ type reading struct {
 	seen  map[string]readFile
 	// entries and bytes count what was looked at, and total the bytes of manifests.
 	entries, bytes, total int64
-	// broken is the number of files with problems, and first that of the first one.
-	broken int
+	// first is the problem of the first file with problems, and broken are the names of the others.
 	first  error
+	broken []string
+	// missing are the names of the files with manifests that are not shown.
+	missing []string
 }
 
 // problem adds to what was left out.
@@ -139,7 +154,7 @@ func (r *reading) problem(err error) {
 // visit reads an entry of the directory if it is a manifest.
 func (r *reading) visit(name string, entry fs.DirEntry, err error) error {
 	if r.entries++; r.entries > maxEntries {
-		r.problem(fmt.Errorf("only the first %d files and directories are looked at", maxEntries))
+		r.problem(fmt.Errorf("only the first %d files and directories are looked at, none from %s on", maxEntries, name))
 		return fs.SkipAll
 	}
 	switch {
@@ -166,24 +181,23 @@ func (r *reading) visit(name string, entry fs.DirEntry, err error) error {
 	}
 	r.seen[name] = read
 	if read.problem != nil {
-		if r.broken++; r.first == nil {
+		if r.first != nil {
+			r.broken = append(r.broken, name)
+		} else {
 			r.first = fmt.Errorf("%s: %w", name, read.problem)
 		}
 	}
 	if r.bytes += min(info.Size(), maxTotal); r.bytes > maxRead {
-		r.problem(fmt.Errorf("only the first %d MiB of the directory are looked at", maxRead>>20))
+		r.problem(fmt.Errorf("only the first %d MiB of the directory are looked at, nothing from %s on", maxRead>>20, name))
 		return fs.SkipAll
 	}
 	size := int64(len(read.file.CRDs) + len(read.file.Objects))
 	switch {
 	case size == 0:
 		return nil
-	case len(r.found.Files) == maxFiles:
-		r.problem(fmt.Errorf("only the first %d files with manifests are shown", maxFiles))
-		return fs.SkipAll
-	case r.total+size > maxTotal:
-		r.problem(fmt.Errorf("only the first %d MiB of manifests are shown", maxTotal>>20))
-		return fs.SkipAll
+	case len(r.found.Files) == maxFiles || r.total+size > maxTotal:
+		r.missing = append(r.missing, name)
+		return nil
 	}
 	r.total += size
 	r.found.Files = append(r.found.Files, read.file)

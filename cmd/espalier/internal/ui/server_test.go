@@ -226,3 +226,41 @@ func TestFiles(t *testing.T) {
 		t.Error("a file is a directory")
 	}
 }
+
+// TestFilesAboveLimits shows that the files that do not fit are named, and that smaller ones after them are shown.
+func TestFilesAboveLimits(t *testing.T) {
+	large := "apiVersion: v1\nkind: ConfigMap\ndata: {a: " + strings.Repeat("a", 3<<20) + "}\n"
+	const small = "apiVersion: v1\nkind: ConfigMap\n"
+	many := map[string]string{}
+	for i := range 602 {
+		many[fmt.Sprintf("%03d.yaml", i)] = small
+	}
+	for name, test := range map[string]struct {
+		files map[string]string
+		shown int
+		want  string
+	}{
+		"size": {map[string]string{"a.yaml": large, "b.yaml": large, "c.yaml": small, "d.yaml": large, "e.yaml": "{}"}, 2,
+			"only 500 files and 4 MiB of manifests are shown, without b.yaml, d.yaml"},
+		"a file": {map[string]string{"a.yaml": large + "---\n" + large, "b.yaml": large + "---\n" + large, "c.yaml": small}, 1,
+			"a.yaml: larger than 4 MiB; more files have problems: b.yaml"},
+		"number": {many, 500, "599.yaml and 2 more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for file, text := range test.files {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			files, err := ui.NewFiles(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, err := files.Read(t.Context())
+			if err != nil || len(found.Files) != test.shown || !strings.HasSuffix(found.Problem, test.want) {
+				t.Errorf("shows %d files, and the problem %q, want %q: %v", len(found.Files), found.Problem, test.want, err)
+			}
+		})
+	}
+}
