@@ -8,28 +8,28 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"espalier.dev/internal/testcase"
 )
 
 // TestMarkers holds markers.json to what the comments in the sources of Kubernetes' types say.
 // With -update it writes the file.
 func TestMarkers(t *testing.T) {
-	dirs, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/kube-aggregator").Output()
-	if err != nil {
-		t.Skipf("the sources of Kubernetes' types are not available: %v", err)
+	r := &markerReader{root: map[string]string{}, packages: map[string]*sourcePackage{}, imports: map[string]bool{}}
+	for _, module := range []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/kube-aggregator"} {
+		dir, err := testcase.ModuleDir("", module)
+		if err != nil {
+			t.Skipf("the sources of Kubernetes' types are not available: %v", err)
+		}
+		r.root[module] = dir
 	}
-	modules := strings.Split(strings.TrimSpace(string(dirs)), "\n")
-	api := modules[0]
-	r := &markerReader{
-		root:     map[string]string{"k8s.io/api": api, "k8s.io/apimachinery": modules[1], "k8s.io/kube-aggregator": modules[2]},
-		packages: map[string]*sourcePackage{}, imports: map[string]bool{},
-	}
+	api := r.root["k8s.io/api"]
 	out := map[string]map[string]*typeMarkers{}
 	for _, pattern := range []string{"*/v1", "*/v2"} {
 		found, err := filepath.Glob(filepath.Join(api, pattern))

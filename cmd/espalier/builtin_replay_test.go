@@ -12,7 +12,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -30,6 +29,7 @@ import (
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/espaliertest"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/kinds"
 )
 
@@ -47,11 +47,11 @@ func TestBuiltinReplay(t *testing.T) {
 	if dir := os.Getenv("ESPALIER_REPLAY"); dir != "" {
 		objects.read(dir)
 	} else {
-		module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
+		module, err := testcase.ModuleDir("", "k8s.io/api")
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects.read(filepath.Join(strings.TrimSpace(string(module)), "testdata", "HEAD"))
+		objects.read(filepath.Join(module, "testdata", "HEAD"))
 		objects.read(filepath.Join("..", "..", "examples"))
 		objects.read("testdata")
 	}

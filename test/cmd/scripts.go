@@ -2,7 +2,6 @@ package main
 
 import (
 	_ "embed" // the script that runs a function
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"espalier.dev/internal/testcase"
 )
 
 const (
@@ -47,7 +48,7 @@ func checkTools(names []string) error {
 // copyScripts copies the scripts and their data from the module cache, which is read-only, to a
 // new directory. The scripts expect their programs below it.
 func copyScripts(to, kubectl, convert string) error {
-	from, err := moduleDir("k8s.io/kubernetes", kubernetesVersion)
+	from, err := testcase.ModuleDir("", "k8s.io/kubernetes@"+kubernetesVersion)
 	if err != nil {
 		return err
 	}
@@ -62,19 +63,6 @@ func copyScripts(to, kubectl, convert string) error {
 		os.Symlink(kubectl, filepath.Join(bin, "kubectl")),
 		os.Symlink(convert, filepath.Join(bin, "kubectl-convert")),
 		os.WriteFile(filepath.Join(to, "function.sh"), []byte(functionScript), 0o644))
-}
-
-// moduleDir returns the directory of a module in the module cache.
-func moduleDir(path, version string) (string, error) {
-	cmd := exec.Command("go", "mod", "download", "-json", path+"@"+version)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("download %s@%s: %w", path, version, err)
-	}
-	var module struct{ Dir string }
-	err = json.Unmarshal(out, &module)
-	return module.Dir, err
 }
 
 // copyTree copies a directory. Modules have no modes: all files become writable and executable.

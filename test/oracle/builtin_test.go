@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"espalier.dev/internal/testcase"
 	"espalier.dev/test/oracle/builtin"
 )
 
@@ -120,7 +121,7 @@ func builtinReferences(t *testing.T) (chan *builtin.Reference, *builtin.Runner, 
 // modules in BUILTIN_MODULES. If BUILTIN_HELM names the program helm, it also renders their charts.
 func compareManifests(t *testing.T, runner *builtin.Runner, kinds []*builtin.Kind) {
 	for _, module := range append([]string{"k8s.io/kubernetes"}, strings.Fields(os.Getenv("BUILTIN_MODULES"))...) {
-		dir, err := builtin.ModuleDir(module)
+		dir, err := testcase.ModuleDir("../oracle36", module)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,31 +1,27 @@
 package oracle
 
 import (
-	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"espalier.dev/internal/testcase"
 )
 
 // moduleDir returns the directory of a module in the module cache.
 func moduleDir(t *testing.T, module, version string) string {
 	t.Helper()
-	text, err := exec.Command("go", "mod", "download", "-json", module+"@"+version).Output()
+	dir, err := testcase.ModuleDir("", module+"@"+version)
 	if err != nil {
 		t.Skipf("%s is not available: %v", module, err)
 	}
-	var found struct{ Dir string }
-	if err := json.Unmarshal(text, &found); err != nil {
-		t.Fatal(err)
-	}
-	return found.Dir
+	return dir
 }
 
 // sourceChanges knows which types and fields of Kubernetes' API have another source code in

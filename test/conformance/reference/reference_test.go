@@ -20,6 +20,8 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+
+	"espalier.dev/internal/testcase"
 )
 
 var (
@@ -35,7 +37,10 @@ func TestReference(t *testing.T) {
 		t.Skip("takes minutes: `make conformance` runs it")
 	}
 	tmp := t.TempDir()
-	source := strings.TrimSpace(run(t, "go", "list", "-m", "-f", "{{.Dir}}", module))
+	source, err := testcase.ModuleDir("", module)
+	if err != nil {
+		t.Fatal(err)
+	}
 	suite := filepath.Join(tmp, "suite")
 	copyModule(t, source, suite)
 	fixture, err := os.ReadFile("testdata/server.go.txt")

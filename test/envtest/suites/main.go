@@ -13,18 +13,18 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+
+	"espalier.dev/internal/testcase"
 )
 
 func main() {
@@ -221,18 +221,12 @@ func sorted(names []string) []string {
 // copyModule copies the source of a module, because the module cache is read-only and suites
 // write files.
 func copyModule(p project, dir string) (string, error) {
-	cmd := exec.Command("go", "mod", "download", "-json", p.module+"@"+p.version)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+	module, err := testcase.ModuleDir("", p.module+"@"+p.version)
 	if err != nil {
-		return "", fmt.Errorf("download %s@%s: %w", p.module, p.version, err)
-	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(out, &module); err != nil {
 		return "", err
 	}
 	to := filepath.Join(dir, p.name)
-	if err := os.CopyFS(to, os.DirFS(module.Dir)); err != nil {
+	if err := os.CopyFS(to, os.DirFS(module)); err != nil {
 		return "", err
 	}
 	return to, filepath.WalkDir(to, func(path string, d fs.DirEntry, err error) error {

@@ -2,43 +2,17 @@ package builtin
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // Manifest is an object in a file of a public project.
 type Manifest struct {
 	File   string
 	Object map[string]any
-}
-
-// ModuleDir returns the directory of a module in the module cache: of one that the reference
-// depends on, or of one with a version, which is downloaded.
-func ModuleDir(module string) (string, error) {
-	cmd := exec.Command("go", "list", "-m", "-json", module)
-	if strings.Contains(module, "@") {
-		cmd = exec.Command("go", "mod", "download", "-json", module)
-	}
-	cmd.Dir = "../oracle36"
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", module, err, out)
-	}
-	var info struct{ Dir string }
-	if err := json.Unmarshal(out, &info); err != nil {
-		return "", err
-	}
-	if info.Dir == "" {
-		return "", fmt.Errorf("%s has no directory", module)
-	}
-	return info.Dir, nil
 }
 
 // Manifests returns the objects in all YAML and JSON files below a directory. Files that are

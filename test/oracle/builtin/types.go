@@ -1,12 +1,10 @@
 package builtin
 
 import (
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"maps"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -15,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"espalier.dev/internal/testcase"
 	"espalier.dev/kinds"
 )
 
@@ -43,11 +42,11 @@ func newTypes(ref *Reference) (*types, error) {
 		return nil, err
 	}
 	t := &types{fields: a.Fields, constants: maps.Clone(texts)}
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
+	dir, err := testcase.ModuleDir("", "k8s.io/api")
 	if err != nil {
-		return nil, fmt.Errorf("go list: %w", err)
+		return nil, err
 	}
-	files, err := filepath.Glob(strings.TrimSpace(string(out)) + "/*/v[12]/*types.go")
+	files, err := filepath.Glob(dir + "/*/v[12]/*types.go")
 	if err != nil {
 		return nil, err
 	}

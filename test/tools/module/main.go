@@ -4,7 +4,7 @@
 //
 // makes the zip file of the module in ROOT from the files that Git knows, serves it from a directory,
 // installs the program from it as "go install espalier.dev/cmd/espalier@VERSION" does, and checks
-// what "espalier version" prints. Dependencies come from the module cache.
+// what "espalier version" prints. Dependencies come from the module cache, and are downloaded if it does not have them.
 package main
 
 import (
@@ -124,16 +124,16 @@ func install(root string) (err error) {
 			return err
 		}
 	}
-	text, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	text, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY").Output()
 	if err != nil {
 		return fmt.Errorf("go env: %w", err)
 	}
-	cache := strings.TrimSpace(string(text))
+	cache, proxies, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	defer func() { err = errors.Join(err, forget(cache, version)) }()
 	command := exec.Command("go", "install", program+"@"+version)
 	command.Dir = temp // in no module
 	command.Env = append(os.Environ(), "GO111MODULE=on", "GOFLAGS=-mod=mod", "GOWORK=off", "GOTOOLCHAIN=local", "GOSUMDB=off", "GONOPROXY=none", "GOBIN="+temp,
-		"GOPROXY=file://"+filepath.Join(temp, "proxy")+",file://"+filepath.Join(cache, "cache", "download"))
+		"GOPROXY=file://"+filepath.Join(temp, "proxy")+",file://"+filepath.Join(cache, "cache", "download")+","+proxies)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	if err := command.Run(); err != nil {
 		return fmt.Errorf("go install: %w", err)

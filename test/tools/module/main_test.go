@@ -37,7 +37,7 @@ func TestZip(t *testing.T) {
 	}
 	list := exec.Command("go", "list", "-deps", "-f", "{{if .EmbedFiles}}{{.ImportPath}} {{.EmbedFiles}}{{end}}", "./cmd/...", ".", "./espaliertest")
 	list.Dir = dir
-	list.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOPROXY=off", "GOWORK=off")
+	list.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off")
 	out, err := list.CombinedOutput()
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, out)
