@@ -122,6 +122,8 @@ type tab struct {
 	mu  sync.Mutex
 	// problems are errors of the console, exceptions, and requests to other origins.
 	problems []string
+	// leaving has the answer to the next question whether to leave the page. Any other dialog is a problem.
+	leaving chan bool
 }
 
 // open starts a browser with the web page.
@@ -148,7 +150,7 @@ func browseFor(t *testing.T, limit time.Duration, link string, width, height int
 	t.Cleanup(cancel)
 	ctx, cancel = context.WithTimeout(ctx, limit)
 	t.Cleanup(cancel)
-	b := &tab{t: t, ctx: ctx}
+	b := &tab{t: t, ctx: ctx, leaving: make(chan bool, 1)}
 	at, err := url.Parse(link)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +172,12 @@ func browseFor(t *testing.T, limit time.Duration, link string, width, height int
 				b.problem("request to %s", e.Request.URL)
 			}
 		case *page.EventJavascriptDialogOpening:
-			b.problem("dialog: %s", e.Message)
+			select {
+			case leave := <-b.leaving:
+				go func() { _ = chromedp.Run(ctx, page.HandleJavaScriptDialog(leave)) }()
+			default:
+				b.problem("dialog: %s", e.Message)
+			}
 		}
 	})
 	theme := "light"
@@ -273,6 +280,18 @@ func (b *tab) shows(want string, do func()) {
 	b.do("expect(" + quoted(b.t, want) + ")")
 	do()
 	b.wait("seen.has(" + quoted(b.t, want) + ")")
+}
+
+// asked runs a script that leaves the page, and answers the question of the browser whether to leave it.
+func (b *tab) asked(leave bool, script string) {
+	b.t.Helper()
+	b.leaving <- leave
+	b.do("setTimeout(() => {" + script + "}); undefined")
+	for end := time.Now().Add(30 * time.Second); len(b.leaving) > 0; time.Sleep(30 * time.Millisecond) {
+		if time.Now().After(end) {
+			b.t.Fatalf("the browser does not ask before %s", script)
+		}
+	}
 }
 
 // click clicks the visible button or link with a text.

@@ -73,6 +73,17 @@ func TestDrop(t *testing.T) {
 			}
 		}
 	})
+	t.Run("too large", func(t *testing.T) {
+		large := "kind: Large\ntext: " + strings.Repeat("a", 3<<20) + "\n"
+		drop(write("large/a.yaml", "kind: First\n"), write("large/b.yaml", large+"---\n"+large), write("large/c.yaml", "kind: Last\n"))
+		const missing = "the files are larger than 4 MiB: without b.yaml"
+		b.text(missing)
+		b.wait(`["First", "Last"].every((kind) => editor("Object").value().includes(kind))`)
+		b.shows("the link is not complete", func() { b.visit("#s=$$$") })
+		b.text(missing)
+		pick(b, "Where the two semantics differ")
+		b.wait(`!document.body.innerText.includes(` + quoted(t, missing) + `)`)
+	})
 	t.Run("nothing to read", func(t *testing.T) {
 		b.shows("there is no file with the extension .yaml, .yml or .json", func() { drop(write("other.txt", "text")) })
 	})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/input"
@@ -90,6 +91,15 @@ func TestEditsStay(t *testing.T) {
 		b.do(`history.back()`)
 		b.wait(`editor("Object").value().includes("pasted")`)
 	})
+	t.Run("typed while a link was read", func(t *testing.T) {
+		text := namespace("meanwhile")
+		b.do(`addEventListener("hashchange", () => editor("Object").replace(` + quoted(t, text) + `), {once: true})`)
+		b.shows("Your changes are kept", func() { b.visit(link(t, map[string]any{"object": namespace("read")})) })
+		b.do(`document.querySelector(".skip").click()`)
+		b.wait(`location.hash === "#main"`)
+		b.shows("Your changes are kept", func() { b.do(`history.back()`) })
+		b.has("Object", text)
+	})
 	t.Run("the same example again", func(t *testing.T) {
 		pick(b, "Where the two semantics differ")
 		b.wait(`editor("Object").value().includes("name: demo")`)
@@ -100,6 +110,55 @@ func TestEditsStay(t *testing.T) {
 		pick(b, "Where the two semantics differ")
 		b.wait(`editor("Object").value().includes("name: demo")`)
 	})
+}
+
+// TestLeave shows that the browser asks before it discards what was typed, unless a link has it.
+func TestLeave(t *testing.T) {
+	b := open(t, serve(t), 1000, 700, false)
+	b.text("Rejected")
+	page := b.eval(`location.href`)
+	b.run(chromedp.Navigate("about:blank"), chromedp.Navigate(page))
+	b.text("Rejected")
+	// Browsers do not ask if the user has done nothing on the page.
+	b.do(`editor("Object").select(0, 0)`)
+	b.run(chromedp.KeyEvent("x"))
+	b.wait(`editor("Object").value().startsWith("x#")`)
+	for _, script := range []string{"location.reload()", "history.back()"} {
+		b.asked(false, script)
+		b.wait(`editor("Object").value().startsWith("x#")`)
+	}
+	b.click("Share")
+	b.wait(`location.hash.startsWith("#s=")`)
+	b.run(chromedp.Reload())
+	b.wait(`editor("Object").value().startsWith("x#")`)
+	b.do(`editor("Object").select(0, 0)`)
+	b.run(chromedp.KeyEvent("x"))
+	b.wait(`editor("Object").value().startsWith("xx")`)
+	b.asked(true, "location.reload()")
+	b.wait(`editor("Object").value().startsWith("x#")`)
+}
+
+// TestDirectoryMissing shows that the files of a directory that do not fit are named, as long as they are missing.
+func TestDirectoryMissing(t *testing.T) {
+	chromium(t)
+	dir := t.TempDir()
+	large := namespace("large") + "  annotations: {a: " + strings.Repeat("a", 3<<20) + "}\n"
+	for name, text := range map[string]string{"a.yaml": namespace("small"), "b.yaml": large, "c.yaml": large} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := open(t, serve(t, dir), 1000, 700, false)
+	const missing = "4 MiB of manifests are shown, without c.yaml"
+	b.text(missing)
+	b.shows("the link is not complete", func() { b.visit("#s=$$$") })
+	if got := b.eval(`document.body.innerText`); !strings.Contains(got, missing) {
+		t.Errorf("the page does not show %q after another message: %s", missing, got)
+	}
+	if err := os.Remove(filepath.Join(dir, "b.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(`!document.body.innerText.includes("of manifests are shown")`)
 }
 
 // TestDirectoryEdits shows that the files of a directory can be chosen after a link was opened, and again.

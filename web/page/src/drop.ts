@@ -35,7 +35,7 @@ interface Collected {
 
 function add(file: File, out: Collected): void {
   if (out.files.length < maxFiles) out.files.push(file);
-  else out.problems.add(`only the first ${maxFiles} files were read`);
+  else out.problems.add(`only the first ${maxFiles} files were read, up to ${out.files[maxFiles - 1]?.name}`);
 }
 
 async function collect(entry: FileSystemEntry, out: Collected, depth: number): Promise<void> {
@@ -81,11 +81,13 @@ async function split({ files, problems }: Collected): Promise<Dropped> {
   if (files.length === 0) problems.add("there is no file with the extension .yaml, .yml or .json");
   const out: Dropped = { crds: "", objects: "", problem: "" };
   let size = 0;
+  const missing: string[] = [];
   for (const file of files) {
-    if ((size += file.size) > maxSize) {
-      problems.add("the files are larger than 4 MiB: only a part was read");
-      break;
+    if (size + file.size > maxSize) {
+      missing.push(file.name);
+      continue;
     }
+    size += file.size;
     for (const doc of (await file.text()).split(/^---(?=\s|$).*\n?/m)) {
       if (doc.trim() === "") continue;
       const text = doc.endsWith("\n") ? doc : doc + "\n";
@@ -93,6 +95,7 @@ async function split({ files, problems }: Collected): Promise<Dropped> {
       else out.objects += (out.objects === "" ? "" : "---\n") + text;
     }
   }
+  if (missing.length > 0) problems.add(`the files are larger than 4 MiB: without ${missing.join(", ")}`);
   out.problem = [...problems].join("; ");
   return out;
 }

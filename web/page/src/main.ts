@@ -3,7 +3,7 @@
 import { Cluster } from "./cluster";
 import { Compare } from "./compare";
 import type { Context, View } from "./context";
-import { byId, copy, flash, h, replace } from "./dom";
+import { byId, copy, flash, h, replace, setText } from "./dom";
 import { choose, read, type Dropped } from "./drop";
 import { NativeEngine, StagedEngine, type Engine } from "./engine";
 import { examples } from "./examples";
@@ -35,12 +35,20 @@ let openings = 0;
 let current = "";
 let timer: number | undefined;
 const message = byId("message");
+const missing = byId("missing");
 const picker = byId("picker") as HTMLSelectElement;
 
 function say(text: string): void {
   message.textContent = text;
   window.clearTimeout(timer);
   timer = window.setTimeout(() => (message.textContent = ""), 8000);
+}
+
+// missingOpened is what the files that the user has opened lack. Unlike a message, it is shown as long as they are.
+let missingOpened = "";
+
+function showMissing(): void {
+  setText(missing, [missingOpened, files?.problem].filter(Boolean).join("; "));
 }
 
 let engine: Engine;
@@ -148,6 +156,8 @@ function pick(index: number): void {
     state.before = e.before ?? "";
   }
   edited = unsaved = false;
+  missingOpened = "";
+  showMissing();
   show(state.view);
 }
 
@@ -172,7 +182,7 @@ function take(found: Files): void {
   files = found;
   const names = found.files.filter((f) => f.objects !== "").map((f) => f.name);
   fill(names.length > 0 ? names : ["no objects in " + found.root], "Object of the directory");
-  if (found.problem !== "") say(found.problem);
+  showMissing();
   if (!edited) pick(Math.max(0, names.indexOf(before)));
   else if (!first) say("The files have changed: choose one to load it again.");
 }
@@ -181,10 +191,11 @@ function take(found: Files): void {
 const opened = "opened";
 const share = byId("share");
 share.addEventListener("click", () => {
+  const shared = edits;
   encode(state).then(
     async (fragment) => {
       history.replaceState(opened, "", fragment);
-      unsaved = false;
+      if (edits === shared) unsaved = false;
       if (native) say("This link works on this machine only, in a tab with the link that espalier ui has printed.");
       try {
         await copy(location.href);
@@ -250,7 +261,8 @@ function use(reading: Promise<Dropped>): void {
       if (mine !== openings) return;
       if (edits !== before) return say("The text has changed: open the files again.");
       if (d.crds === "" && d.objects === "") return say(d.problem || "The files have no documents.");
-      if (d.problem !== "") say(d.problem);
+      missingOpened = d.problem;
+      showMissing();
       if (d.crds !== "") state.crds = d.crds;
       if (d.objects !== "") state.object = d.objects;
       changed();
@@ -278,11 +290,13 @@ async function follow(): Promise<boolean> {
     const linked = await decode(location.hash);
     if (mine !== openings) return true;
     if (!linked) return false;
+    history.replaceState(opened, "");
     if (edits !== before) {
       say(kept);
       return true;
     }
-    history.replaceState(opened, "");
+    missingOpened = "";
+    showMissing();
     Object.assign(state, linked);
     edited = true;
     unsaved = false;
@@ -295,6 +309,11 @@ async function follow(): Promise<boolean> {
     return false;
   }
 }
+
+// The browser asks before a reload, or the way to another page, discards what was typed.
+window.addEventListener("beforeunload", (e) => {
+  if (unsaved) e.preventDefault();
+});
 
 semantics.value = state.semantics;
 // Other fragments, such as that of the link to the content, change nothing: the user may have typed.

@@ -1883,7 +1883,7 @@
   }
   function add(file, out) {
     if (out.files.length < maxFiles) out.files.push(file);
-    else out.problems.add(`only the first ${maxFiles} files were read`);
+    else out.problems.add(`only the first ${maxFiles} files were read, up to ${out.files[maxFiles - 1]?.name}`);
   }
   async function collect(entry, out, depth) {
     if (out.problems.size > 0 && out.files.length === maxFiles) return;
@@ -1922,11 +1922,13 @@
     if (files2.length === 0) problems.add("there is no file with the extension .yaml, .yml or .json");
     const out = { crds: "", objects: "", problem: "" };
     let size = 0;
+    const missing2 = [];
     for (const file of files2) {
-      if ((size += file.size) > maxSize) {
-        problems.add("the files are larger than 4 MiB: only a part was read");
-        break;
+      if (size + file.size > maxSize) {
+        missing2.push(file.name);
+        continue;
       }
+      size += file.size;
       for (const doc of (await file.text()).split(/^---(?=\s|$).*\n?/m)) {
         if (doc.trim() === "") continue;
         const text = doc.endsWith("\n") ? doc : doc + "\n";
@@ -1934,6 +1936,7 @@
         else out.objects += (out.objects === "" ? "" : "---\n") + text;
       }
     }
+    if (missing2.length > 0) problems.add(`the files are larger than 4 MiB: without ${missing2.join(", ")}`);
     out.problem = [...problems].join("; ");
     return out;
   }
@@ -3159,11 +3162,16 @@ spec:
   var current = "";
   var timer;
   var message2 = byId("message");
+  var missing = byId("missing");
   var picker = byId("picker");
   function say(text) {
     message2.textContent = text;
     window.clearTimeout(timer);
     timer = window.setTimeout(() => message2.textContent = "", 8e3);
+  }
+  var missingOpened = "";
+  function showMissing() {
+    setText(missing, [missingOpened, files?.problem].filter(Boolean).join("; "));
   }
   var engine;
   if (native) {
@@ -3257,6 +3265,8 @@ spec:
       state.before = e.before ?? "";
     }
     edited = unsaved = false;
+    missingOpened = "";
+    showMissing();
     show(state.view);
   }
   function joined(texts) {
@@ -3276,17 +3286,18 @@ spec:
     files = found;
     const names2 = found.files.filter((f) => f.objects !== "").map((f) => f.name);
     fill(names2.length > 0 ? names2 : ["no objects in " + found.root], "Object of the directory");
-    if (found.problem !== "") say(found.problem);
+    showMissing();
     if (!edited) pick(Math.max(0, names2.indexOf(before)));
     else if (!first) say("The files have changed: choose one to load it again.");
   }
   var opened = "opened";
   var share2 = byId("share");
   share2.addEventListener("click", () => {
+    const shared = edits;
     encode(state).then(
       async (fragment) => {
         history.replaceState(opened, "", fragment);
-        unsaved = false;
+        if (edits === shared) unsaved = false;
         if (native) say("This link works on this machine only, in a tab with the link that espalier ui has printed.");
         try {
           await copy(location.href);
@@ -3345,7 +3356,8 @@ spec:
         if (mine !== openings) return;
         if (edits !== before) return say("The text has changed: open the files again.");
         if (d.crds === "" && d.objects === "") return say(d.problem || "The files have no documents.");
-        if (d.problem !== "") say(d.problem);
+        missingOpened = d.problem;
+        showMissing();
         if (d.crds !== "") state.crds = d.crds;
         if (d.objects !== "") state.object = d.objects;
         changed();
@@ -3368,11 +3380,13 @@ spec:
       const linked = await decode(location.hash);
       if (mine !== openings) return true;
       if (!linked) return false;
+      history.replaceState(opened, "");
       if (edits !== before) {
         say(kept);
         return true;
       }
-      history.replaceState(opened, "");
+      missingOpened = "";
+      showMissing();
       Object.assign(state, linked);
       edited = true;
       unsaved = false;
@@ -3385,6 +3399,9 @@ spec:
       return false;
     }
   }
+  window.addEventListener("beforeunload", (e) => {
+    if (unsaved) e.preventDefault();
+  });
   semantics.value = state.semantics;
   window.addEventListener("hashchange", () => {
     if (readToken()) show(state.view);
