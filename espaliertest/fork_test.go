@@ -432,7 +432,7 @@ func TestAtErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := compacted.server.At(t.Context(), 1, forkOptions(t.TempDir()))
-		return err != nil && strings.Contains(err.Error(), "is compacted, and revision 1 with it: keep all of it with --history=all")
+		return err != nil && strings.Contains(err.Error(), "is compacted, and revision 1 with it: keep 4 GiB of it with --history=all")
 	})
 	for revision, want := range map[int64]string{oak + 1000: "is in the future: the newest is", 0: "there is no revision 0: the history begins at revision 1, with", -1: "there is no revision -1"} {
 		if _, err := s.server.At(t.Context(), revision, forkOptions(t.TempDir())); err == nil || !strings.Contains(err.Error(), want) {

@@ -29,7 +29,7 @@ type HistoryFilter = timeline.Filter
 // the filters select changes that were compacted: give each filter a later Since, such as the time
 // when the test began, or a later From. A server compacts changes that are older than five to ten
 // minutes, but not in a bubble of testing/synctest, and the older half of the history if it has more
-// than 256 MiB. It compacts nothing with WithFlags("--history=all").
+// than 256 MiB. With WithFlags("--history=all"), these are 4 GiB, and the time does not matter.
 func (s *Server) History(t testing.TB, filters ...HistoryFilter) iter.Seq[*Change] {
 	t.Helper()
 	changes, err := s.Changes(filters...)
@@ -92,6 +92,6 @@ func complete(compacted int64, at time.Time, filters []HistoryFilter) error {
 		return nil
 	}
 	return fmt.Errorf("it begins after revision %d of %s, because earlier changes were compacted: select later ones with Since, "+
-		`such as the time when the test began, or with From, or start the server with WithFlags("--history=all")`,
+		`such as the time when the test began, or with From, or start the server with WithFlags("--history=all"), which keeps 4 GiB`,
 		compacted, at.UTC().Format(time.RFC3339Nano))
 }

@@ -19,7 +19,7 @@ import (
 // objects are stored. Each call starts a server: keep the configuration if it is needed again.
 //
 // The server must keep its objects in memory. Their history reaches back five minutes at least, unless
-// it has more than 256 MiB, or to the start with WithFlags("--history=all").
+// it has more than 256 MiB, or 4 GiB with WithFlags("--history=all"), however old.
 func (s *Server) At(t testing.TB, revision int64) *rest.Config {
 	t.Helper()
 	past := started(t, "show the state at a revision", func(ctx context.Context, dir string) (*Server, error) {

@@ -1,10 +1,45 @@
 package schema
 
 import (
+	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
+
+// Tolerated returns the violations of obj that are tolerated in an update because the old object has
+// them too. found are the violations that Validate has returned for the update.
+func (p *Program) Tolerated(ctx context.Context, obj Object, found Violations) (tolerated Violations) {
+	var all Violations
+	if !p.holds(obj) {
+		all = p.violations(ctx, obj, nil, true)
+	}
+	if p.rules != nil && !slices.ContainsFunc(found, func(v Violation) bool { return v.Kind == RulesSkipped }) {
+		all = append(all, p.rules.Validate(ctx, obj, nil)...)
+	}
+	reported := map[violationKey]bool{}
+	for i := range found {
+		reported[found[i].key()] = true
+	}
+	for i := range all {
+		if v := &all[i]; !reported[v.key()] && !v.Want.UsesOldSelf {
+			tolerated = append(tolerated, *v)
+		}
+	}
+	return tolerated
+}
+
+// violationKey identifies a violation of an object.
+type violationKey struct {
+	path, rule string
+	kind       ViolationKind
+	schema     NodeRef
+}
+
+func (v *Violation) key() violationKey {
+	return violationKey{v.Path.Pointer(), v.Want.Rule, v.Kind, v.Schema}
+}
 
 // correlation is the old value that a new value replaces, if one can be matched with
 // it.

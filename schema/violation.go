@@ -70,6 +70,8 @@ type Operand struct {
 	// Rule is the CEL rule that failed. It is empty if the violation is not about a
 	// specific rule.
 	Rule string
+	// UsesOldSelf is set if Rule compares the value with the old one, so that it is never tolerated.
+	UsesOldSelf bool
 }
 
 // ViolationKind is the violated keyword, or another kind of violation.

@@ -102,7 +102,7 @@ func (o *Options) addStorageFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Storage, "storage", o.Storage,
 		"`where` to keep objects: etcd, or memory, which keeps nothing when the server stops; certificates and the kubeconfig are in the data directory with both")
 	fs.StringVar(&o.History, "history", o.History,
-		"`amount` of history that --storage memory keeps: recent, that since the last compaction (see --etcd-compaction-interval) and at most 256 MiB, or all, whatever memory it needs")
+		"`amount` of history that --storage memory keeps: recent, that since the last compaction (see --etcd-compaction-interval) and at most 256 MiB, or all, and at most 4 GiB")
 	fs.DurationVar(&o.EtcdCompactionInterval, "etcd-compaction-interval", o.EtcdCompactionInterval,
 		"`interval` of compaction requests to etcd; 0 disables compaction")
 	fs.StringVar(&o.EncryptionProviderConfig, "encryption-provider-config", o.EncryptionProviderConfig,

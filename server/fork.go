@@ -92,7 +92,7 @@ func (s *Server) At(ctx context.Context, revision int64, f ForkOptions) (*Server
 			return nil, fmt.Errorf("revision %d is in the future: the newest is %d", revision, newest)
 		case compacted:
 			return nil, fmt.Errorf("the history before revision %d is compacted, and revision %d with it: "+
-				"keep all of it with --history=all, or look at it earlier", oldest, revision)
+				"keep 4 GiB of it with --history=all, or look at it earlier", oldest, revision)
 		}
 		return nil, fmt.Errorf("there is no revision %d: the history begins at revision %d, with the state file or the start of the server", revision, oldest)
 	}

@@ -56,6 +56,9 @@ type Options struct {
 	StateFile string
 	// History is how much history objects in memory have: HistoryRecent or HistoryAll.
 	History string
+	// MaxHistory is the maximum size of that history in bytes: zero means 256 MiB, or 4 GiB with HistoryAll. A
+	// write that exceeds it removes the older half. It has no flag.
+	MaxHistory int64
 	// Etcd configures an external etcd cluster; without URLs, the server runs an embedded
 	// etcd.
 	Etcd etcd.Endpoints
@@ -223,7 +226,7 @@ const (
 	// HistoryRecent keeps the history since the last compaction, see EtcdCompactionInterval, and at
 	// most 256 MiB of it.
 	HistoryRecent = "recent"
-	// HistoryAll keeps all history, whatever memory it needs.
+	// HistoryAll keeps all history, but at most 4 GiB of it.
 	HistoryAll = "all"
 )
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,16 +198,23 @@ func (db *database) warnOfUnencrypted(ctx context.Context, crds *crd.Catalog) {
 	}
 }
 
-// maxHistory is the maximum size of the history in memory, in bytes.
-const maxHistory = 256 << 20
+// The maximum sizes of the history in memory, in bytes.
+const (
+	maxHistory    = 256 << 20
+	maxAllHistory = 4 << 30
+)
 
 // connect starts the etcd, unless it is external, and connects to it.
 func (db *database) connect(ctx context.Context, o *Options) (err error) {
 	switch {
 	case o.Storage == StorageMemory:
-		c := memory.Config{Origin: originOf, MaxHistory: maxHistory}
+		c := memory.Config{Origin: originOf, MaxHistory: cmp.Or(o.MaxHistory, maxHistory)}
 		if o.History == HistoryAll {
-			c.MaxHistory = 0
+			c.MaxHistory = cmp.Or(o.MaxHistory, maxAllHistory)
+			c.Compacted = func(revision int64) {
+				klog.FromContext(ctx).Info("The history has reached its maximum size: the older half of it is removed",
+					"maxBytes", c.MaxHistory, "oldestRevision", revision)
+			}
 		}
 		switch {
 		case o.origin != nil:

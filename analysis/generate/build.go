@@ -109,11 +109,19 @@ type builder struct {
 	p       *Package
 	digests digests
 	names   Names
-	// groups holds the occurrences of the schemas of objects by digest, and order their
-	// digests in the order of their first occurrence.
-	groups map[digest]*group
-	order  []digest
+	// groups holds the occurrences of the schemas of objects by key, and order their
+	// keys in the order of their first occurrence.
+	groups map[groupKey]*group
+	order  []groupKey
 }
+
+// groupKey identifies a type: a schema, and what is pruned inside its objects.
+type groupKey struct {
+	schema  digest
+	pruning [2]schema.Pruning
+}
+
+func (b *builder) key(c cursors) groupKey { return groupKey{b.digests[c.schema()], c.pruning()} }
 
 // group has the occurrences of one schema.
 type group struct {
@@ -126,16 +134,16 @@ type group struct {
 
 // occurrence is a place where an object with fields occurs.
 type occurrence struct {
-	schema *schema.Structural
-	path   []string
-	kind   *Kind
+	at   cursors
+	path []string
+	kind *Kind
 	// needsDoc reports that the description of the type appears here: this is not a field
 	// with its own description.
 	needsDoc bool
 }
 
 func newBuilder(p *Package) *builder {
-	return &builder{p: p, digests: digests{}, names: Names{}, groups: map[digest]*group{}}
+	return &builder{p: p, digests: digests{}, names: Names{}, groups: map[groupKey]*group{}}
 }
 
 // build fills in the types of the package.
@@ -155,7 +163,8 @@ func (b *builder) build() {
 			k.Type.Schema = &schema.Structural{Generic: schema.Generic{Type: "object"},
 				Extensions: schema.Extensions{XPreserveUnknownFields: true}}
 		}
-		k.Type.Doc = k.Type.Schema.Description
+		k.Type.at = rootCursors(k.Type.Schema)
+		k.Type.Doc, k.Type.Open = k.Type.Schema.Description, k.Type.at.keepUnknown()
 		b.p.Types = append(b.p.Types, k.Type)
 		b.digests.add(k.Type.Schema)
 	}
@@ -167,12 +176,12 @@ func (b *builder) build() {
 		b.names[name] = true
 	}
 	for _, o := range b.occurrences() {
-		d := b.digests[o.schema]
-		g := b.groups[d]
+		key := b.key(o.at)
+		g := b.groups[key]
 		if g == nil {
 			g = &group{types: map[string]*Type{}}
-			b.groups[d] = g
-			b.order = append(b.order, d)
+			b.groups[key] = g
+			b.order = append(b.order, key)
 		}
 		g.occurrences = append(g.occurrences, o)
 	}
@@ -191,7 +200,7 @@ func (b *builder) occurrences() (all []occurrence) {
 	for _, k := range b.p.Kinds {
 		for _, name := range slices.Sorted(maps.Keys(k.Type.Schema.Properties)) {
 			if !IsMeta(name) {
-				all = b.visit(all, occurrence{k.Type.Schema.Properties[name], []string{name}, k, false})
+				all = b.visit(all, occurrence{k.Type.at.field(name), []string{name}, k, false})
 			}
 		}
 	}
@@ -200,22 +209,20 @@ func (b *builder) occurrences() (all []occurrence) {
 }
 
 func (b *builder) visit(all []occurrence, o occurrence) []occurrence {
-	below := func(s *schema.Structural, step string, elem bool) {
-		all = b.visit(all, occurrence{s, append(slices.Clip(o.path), step), o.kind, elem})
+	below := func(c cursors, step string, elem bool) {
+		all = b.visit(all, occurrence{c, append(slices.Clip(o.path), step), o.kind, elem})
 	}
-	s := o.schema
-	switch KindOf(s) {
+	switch o.at.kind() {
 	case List:
-		below(s.Items, "item", true)
+		below(o.at.items(), "item", true)
 	case Map:
-		if sub := s.AdditionalProperties.Structural; sub != nil {
-			below(sub, "value", true)
-		}
+		below(o.at.mapValue(), "value", true)
 	case Object:
+		s := o.at.schema()
 		o.needsDoc = o.needsDoc || s.Description == ""
 		all = append(all, o)
 		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-			below(s.Properties[name], name, false)
+			below(o.at.field(name), name, false)
 		}
 	}
 	return all
@@ -234,13 +241,13 @@ func (o occurrence) typeName() string {
 // usually one.
 func (b *builder) nameTypes(g *group) {
 	add := func(o occurrence) {
-		named := o
+		named, s := o, o.at.schema()
 		if g.first == nil {
 			named = g.occurrences[0]
 		}
-		t := &Type{Name: b.names.Unique(named.typeName()), Doc: o.schema.Description,
-			Path: named.kind.Name + "." + strings.Join(named.path, "."), Schema: o.schema}
-		t.Open, t.Embedded = o.schema.XPreserveUnknownFields, o.schema.XEmbeddedResource
+		t := &Type{Name: b.names.Unique(named.typeName()), Doc: s.Description,
+			Path: named.kind.Name + "." + strings.Join(named.path, "."), Schema: s}
+		t.Open, t.Embedded, t.at = o.at.keepUnknown(), s.XEmbeddedResource, o.at
 		g.types[t.Doc] = t
 		if g.first == nil {
 			g.first = t
@@ -248,7 +255,7 @@ func (b *builder) nameTypes(g *group) {
 		b.p.Types = append(b.p.Types, t)
 	}
 	for _, o := range g.occurrences {
-		if o.needsDoc && g.types[o.schema.Description] == nil {
+		if o.needsDoc && g.types[o.at.schema().Description] == nil {
 			add(o)
 		}
 	}
@@ -259,9 +266,6 @@ func (b *builder) nameTypes(g *group) {
 
 // fields fills in the fields of a type.
 func (b *builder) fields(t *Type) {
-	if t.Kind != nil {
-		t.Open = t.Schema.XPreserveUnknownFields
-	}
 	required := map[string]bool{}
 	if v := t.Schema.ValueValidation; v != nil {
 		for _, name := range v.Required {
@@ -272,7 +276,7 @@ func (b *builder) fields(t *Type) {
 		if t.Kind != nil && IsMeta(name) {
 			continue
 		}
-		f := &Field{Name: name, Required: required[name], Value: b.value(t.Schema.Properties[name], false)}
+		f := &Field{Name: name, Required: required[name], Value: b.value(t.at.field(name), false)}
 		for i := range t.Schema.XUnions {
 			u := &t.Schema.XUnions[i]
 			if _, member := u.Fields[name]; member {
@@ -288,22 +292,23 @@ func (b *builder) fields(t *Type) {
 
 // value returns the type of a value. elem reports that it is an item of a list or a value of
 // a map.
-func (b *builder) value(s *schema.Structural, elem bool) *Value {
-	v := &Value{Kind: KindOf(s), Schema: s}
+func (b *builder) value(c cursors, elem bool) *Value {
+	s := c.schema()
+	v := &Value{Kind: c.kind(), Schema: s}
 	switch v.Kind {
 	case List:
-		v.Elem = b.value(s.Items, true)
+		v.Elem = b.value(c.items(), true)
 	case Map:
-		sub := s.AdditionalProperties.Structural
-		if sub == nil {
-			sub = &schema.Structural{Extensions: schema.Extensions{XPreserveUnknownFields: true}}
-		}
-		v.Elem = b.value(sub, true)
+		v.Elem = b.value(c.mapValue(), true)
 	case Object:
-		g := b.groups[b.digests[s]]
+		g := b.groups[b.key(c)]
 		v.Type = g.first
 		if elem || s.Description == "" {
 			v.Type = g.types[s.Description]
+		}
+	case JSON:
+		if s == nil {
+			v.Schema = &schema.Structural{Extensions: schema.Extensions{XPreserveUnknownFields: true}}
 		}
 	}
 	return v

@@ -54,11 +54,14 @@ type Type struct {
 	Fields []*Field
 	// Kind is the custom resource if the type is the type of its objects.
 	Kind *Kind
-	// Open reports that objects may have fields other than Fields, which are preserved.
+	// Open reports that objects may have fields other than Fields, which are preserved, at least
+	// with one of the semantics.
 	Open bool
 	// Embedded reports that objects have apiVersion, kind and metadata, even if Fields does
 	// not list them.
 	Embedded bool
+	// at is the position in the schema where the type was first found.
+	at cursors
 }
 
 // Field is a field of a Type.
@@ -112,7 +115,7 @@ func (k ValueKind) String() string {
 	return [...]string{"string", "integer", "number", "boolean", "int-or-string", "list", "map", "object", "resource", "JSON"}[k]
 }
 
-// KindOf returns the kind of values with a structural schema.
+// KindOf returns the kind of values with a structural schema, regardless of the schemas around it.
 func KindOf(s *schema.Structural) ValueKind {
 	switch {
 	case s.XIntOrString:

@@ -141,6 +141,9 @@ func (c *Checker) Check(ctx context.Context, source []byte, old schema.Object, f
 		}
 	}
 	findings := c.resultFindings(version, result, old, fields)
+	if written != nil {
+		findings = append(findings, c.ratcheted(ctx, version, result)...)
+	}
 	lost, rejected := c.storageFindings(version, source, result, old, fields)
 	findings = append(findings, lost...)
 	// Few schemas and objects can differ between the semantics, so few are checked twice.
@@ -226,6 +229,22 @@ func (c *Checker) resultFindings(v *crd.Version, result *espalier.Result, old sc
 		findings = append(findings, analysis.Finding{
 			Rule: ViolationRule(result.Violations[0].Kind), Severity: analysis.Error, Message: schema.MoreErrors().Detail,
 		})
+	}
+	return findings
+}
+
+// ratcheted returns findings about the violations that the update is accepted with, because the old object has
+// them too.
+func (c *Checker) ratcheted(ctx context.Context, v *crd.Version, result *espalier.Result) []analysis.Finding {
+	program, err := v.Program()
+	if err != nil {
+		return nil // it has judged the object
+	}
+	findings := c.violationFindings(v, program.Tolerated(ctx, result.Object, result.Violations))
+	for i := range findings {
+		f := &findings[i]
+		f.Rule, f.Severity = RuleRatcheted, analysis.Info
+		f.Message += "; tolerated, because the old object has the same value (ratcheting)"
 	}
 	return findings
 }

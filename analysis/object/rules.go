@@ -22,6 +22,7 @@ const (
 	RuleMetadataDropped = "metadata-dropped"
 	RuleNormalized      = "normalized"
 	RuleStorageVersion  = "storage-version"
+	RuleRatcheted       = "ratcheted"
 	// These rules are about the CRD of an object.
 	RuleNotStructural     = "non-structural"
 	RuleInvalidDefinition = "invalid-definition"
@@ -39,6 +40,9 @@ func CheckRules() []analysis.Rule {
 			Summary: "The storage version does not specify the field: the API server drops it, without a warning.",
 			Help:    "Use espalier prune --why to see which schema is responsible."},
 		{ID: RuleServerWarning, Severity: analysis.Warning, Summary: "A warning of the API server."},
+		{ID: RuleRatcheted, Severity: analysis.Info,
+			Summary: "The value violates the schema: the update is accepted because the old object has the same value.",
+			Help:    "Correct the value: a new object with it is rejected."},
 		{ID: RuleSemantics, Severity: analysis.Info, Summary: "The kep and kubernetes semantics give different results."},
 	}
 	for kind := schema.WrongType; kind <= schema.AdditionalItems; kind++ {

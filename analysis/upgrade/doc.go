@@ -55,6 +55,8 @@ type Action uint8
 const (
 	// CorrectNew corrects CRDs and manifests of the new release that the API server rejects.
 	CorrectNew Action = iota
+	// Intermediate upgrades to a release between the two, because they have no version in common.
+	Intermediate
 	// Save saves objects that are deleted, and fields that are dropped.
 	Save
 	// ChangeVersion changes manifests to a version that both releases serve.
@@ -99,7 +101,7 @@ func (a Action) Phase() Phase {
 
 // ID returns the action as one word.
 func (a Action) ID() string {
-	return [actions]string{"correct-new", "save", "change-version", "switch-storage", "correct", "rewrite", "delete", "start-webhook",
+	return [actions]string{"correct-new", "intermediate-release", "save", "change-version", "switch-storage", "correct", "rewrite", "delete", "start-webhook",
 		"apply", "recreate", "change-version-after", "migrate", "check", "audit"}[a]
 }
 
@@ -107,6 +109,7 @@ func (a Action) ID() string {
 func (a Action) String() string {
 	return [actions]string{
 		"correct what the API server rejects in the new release",
+		"upgrade to a release that has versions of both CRDs",
 		"save objects that are deleted, and fields that are dropped",
 		"change manifests to a version that the new CRD serves",
 		"make another version the storage version of the installed CRD",

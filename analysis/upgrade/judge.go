@@ -55,6 +55,11 @@ func (p *Pair) Judge(ctx context.Context, src []byte, form Form) ([]Effect, erro
 		j.add(deleted("its CRD must be deleted and created again: deleting the CRD deletes the object", src))
 	}
 	j.versions()
+	if p.intermediate {
+		j.add(whole(RuleNotJudged, analysis.Warning, Intermediate,
+			"what a release between the two makes of the object is not known: judge it again when that release is installed"))
+		return j.effects, nil
+	}
 	base, ok, err := j.base()
 	if err != nil || !ok {
 		return j.effects, err
@@ -117,7 +122,7 @@ func (j *judgement) versions() {
 		}
 		return
 	}
-	if j.form == Stored && version != "" && !j.recreated {
+	if j.form == Stored && version != "" && !j.recreated && !j.intermediate {
 		switch v := is.Version(version); {
 		case v == nil:
 			j.add(whole(RuleMigration, analysis.Error, Rewrite, fmt.Sprintf("stored in version %s, which the new CRD does not have", version)))

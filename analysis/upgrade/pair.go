@@ -45,6 +45,9 @@ type Pair struct {
 	// recreated is set if the API server rejects the new CRD as an update, so that the old one has
 	// to be deleted first.
 	recreated bool
+	// intermediate is set if the CRDs have no version in common, so that no object can be stored in a version
+	// of the new one.
+	intermediate bool
 	// missing are the stored versions that the new CRD lacks.
 	missing []string
 	// transitions are new rules about updates.
@@ -227,13 +230,14 @@ func (p *Pair) storedVersions(o Options) {
 	}
 	to := p.common()
 	if len(p.missing) > 0 && to == "" && !p.recreated {
-		p.recreated = true
-		p.add(Effect{Rule: impact.RuleRefused, Severity: analysis.Error, Action: Delete, Path: "status.storedVersions",
+		p.intermediate = true
+		p.add(Effect{Rule: impact.RuleRefused, Severity: analysis.Error, Action: Intermediate, Path: "status.storedVersions",
 			Pattern: "status.storedVersions", Pointer: "/spec/versions",
 			Message: p.missingVersions() + ", and it has no version in common with the installed CRD: " +
-				"upgrade to a release that has versions of both first, or delete the CRD, with its objects, and create it again"})
+				"upgrade to a release that has versions of both first",
+			Detail: []string{"run espalier upgrade for both upgrades: to that release, and then from it to this one"}})
 	}
-	if p.recreated {
+	if p.recreated || p.intermediate {
 		return
 	}
 	if len(others) > 0 {

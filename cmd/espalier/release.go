@@ -146,6 +146,7 @@ func (c *releaseChecks) strict(findings []analysis.Finding, created func() []ana
 	if c == nil || c.Release >= ratchetingSince {
 		return findings
 	}
+	findings = slices.DeleteFunc(findings, func(f analysis.Finding) bool { return f.Rule == object.RuleRatcheted })
 	for _, f := range created() {
 		same := func(other analysis.Finding) bool { return other.Rule == f.Rule && other.Pointer == f.Pointer }
 		if f.Severity != analysis.Error || !strings.HasPrefix(f.Rule, "validation/") || slices.ContainsFunc(findings, same) {

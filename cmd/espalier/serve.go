@@ -41,7 +41,7 @@ roles and bindings give them.
 
 With --storage memory it keeps objects only while it runs, which is quicker and leaves nothing
 behind but certificates and the kubeconfig. With --history all, every revision since the start
-can be read.
+can be read, until 4 GiB have been written: then the older half of the history is removed.
 
 The data can only be used with the semantics that it was created with. --semantics and the
 environment variable ` + semanticsVariable + ` select it; the file .espalier.yaml is not read.

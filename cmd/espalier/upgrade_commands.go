@@ -86,6 +86,9 @@ func (u *upgrader) readFlags() (flags string) {
 
 // apply returns the commands that apply the new CRDs.
 func (u *upgrader) apply() (commands []string) {
+	if u.ambiguous != nil && u.newForm == input.Plain && len(u.checkedFiles()) == 0 {
+		return nil
+	}
 	apply := "kubectl" + u.clusterFlags() + " apply --server-side --force-conflicts"
 	place, recursive := shell.Quote(u.newPath), u.objects.Recursive
 	if input.IsGit(u.newPath) {
@@ -118,10 +121,31 @@ func (u *upgrader) apply() (commands []string) {
 		return append(commands, u.applyChart(apply, place)...)
 	case u.newForm == input.Kustomization:
 		return append(commands, apply+" -k "+place)
+	case u.ambiguous != nil:
+		return append(commands, apply+u.applied(place))
 	case recursive:
 		apply += " -R"
 	}
 	return append(commands, apply+" -f "+place)
+}
+
+// applied returns the flags that name the checked files of the new release. place is where its directory is
+// if it comes from a revision.
+func (u *upgrader) applied(place string) (flags string) {
+	for _, file := range u.checkedFiles() {
+		below, inside := strings.CutPrefix(file, strings.TrimSuffix(u.newPath, "/")+"/")
+		if inside && input.IsGit(u.newPath) {
+			flags += " -f " + place + "/" + shell.Quote(below)
+		} else {
+			flags += " -f " + shell.Quote(file)
+		}
+	}
+	return flags
+}
+
+// checkedFiles returns the files of the new release without those that have a CRD which another document has too.
+func (u *upgrader) checkedFiles() []string {
+	return slices.DeleteFunc(slices.Clone(u.files), func(file string) bool { return u.ambiguous[file] })
 }
 
 // applyChart returns the commands that apply a chart. Helm does not update CRDs that are not
@@ -168,7 +192,14 @@ func (u *upgrader) audit() string {
 	for _, path := range u.objects.Paths {
 		paths = append(paths, shell.Quote(path))
 	}
-	return "espalier validate " + u.readFlags() + "--crd " + shell.Quote(u.newPath) + " " + strings.Join(paths, " ")
+	crds := " --crd " + shell.Quote(u.newPath)
+	if checked := u.checkedFiles(); u.ambiguous != nil && len(checked) > 0 {
+		crds = ""
+		for _, file := range checked {
+			crds += " --crd " + shell.Quote(file)
+		}
+	}
+	return strings.TrimSuffix("espalier validate "+u.readFlags(), " ") + crds + " " + strings.Join(paths, " ")
 }
 
 // flagText returns a flag with its value and a space before it, or nothing without a value.

@@ -268,6 +268,18 @@ func (c *upgradeCluster) upgrade(t *testing.T, code int, args ...string) (u upgr
 	return u
 }
 
+// take runs the commands of the steps of an upgrade.
+func (c *upgradeCluster) take(t *testing.T, u upgraded) {
+	t.Helper()
+	for _, step := range u.Summary.Steps {
+		for _, command := range step.Commands {
+			if err := c.run(t.Context(), command); err != nil {
+				t.Fatalf("%s: %s: %v", step.Title, command, err)
+			}
+		}
+	}
+}
+
 // rules returns the rules of the findings, each once.
 func (u *upgraded) rules() string {
 	var rules []string
@@ -310,7 +322,9 @@ func TestUpgradeSteps(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		old, new []byte
-		objects  map[string]string
+		// through is a release between the two, for the step that asks for one.
+		through []byte
+		objects map[string]string
 		// apiVersion is that of the objects.
 		apiVersion string
 		edit       func(*unstructured.Unstructured)
@@ -346,9 +360,9 @@ func TestUpgradeSteps(t *testing.T) {
 		},
 		{
 			name: "no version in common", old: upgradeCRD("Namespaced", "*v1", before), new: upgradeCRD("Namespaced", "*v2", before),
-			objects: map[string]string{"a": `{schedule: "1"}`}, apiVersion: "example.com/v1",
-			edit: func(o *unstructured.Unstructured) { o.SetAPIVersion("example.com/v2") }, rejected: "status.storedVersions",
-			rules: "object-deleted update-refused version-not-served", actions: "save delete apply recreate change-version-after audit",
+			through: upgradeCRD("Namespaced", "v1", before, "*v2", before), objects: map[string]string{"a": `{schedule: "1"}`}, apiVersion: "example.com/v1",
+			rejected: "status.storedVersions", rules: "not-judged update-refused version-not-served",
+			actions: "intermediate-release apply change-version-after audit",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -399,13 +413,12 @@ func TestUpgradeSteps(t *testing.T) {
 			if u.Summary.Objects != len(tt.objects) || served.Summary.Objects != len(tt.objects) {
 				t.Errorf("%d and %d objects", u.Summary.Objects, served.Summary.Objects)
 			}
-			for _, step := range served.Summary.Steps {
-				for _, command := range step.Commands {
-					if err := c.run(ctx, command); err != nil {
-						t.Fatalf("%s: %s: %v", step.Title, command, err)
-					}
-				}
+			if tt.through != nil {
+				writeFile(t, "through.json", tt.through)
+				c.take(t, c.upgrade(t, 0, "through.json", "--kubeconfig", c.Kubeconfig()))
+				served = c.upgrade(t, 0, "new.json", "--kubeconfig", c.Kubeconfig())
 			}
+			c.take(t, served)
 			u = c.upgrade(t, 0, "new.json", "new.json", "--snapshot", c.snapshot(t))
 			if got := u.rules(); got != tt.left || len(u.Summary.Steps) > 0 || u.Summary.Objects != len(tt.objects) {
 				t.Errorf("after the steps, the findings are %q in %d objects, and the steps are %v", got, u.Summary.Objects, u.Summary.Steps)

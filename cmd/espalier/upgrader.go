@@ -39,6 +39,10 @@ type upgrader struct {
 	objects input.Flags
 	newPath string
 	newForm input.Form
+	// files are those of the new release. ambiguous are those of them with a CRD that another document has
+	// too, which is the one that is compared.
+	files     []string
+	ambiguous map[string]bool
 
 	plan  *upgrade.Plan
 	pairs map[string]*upgradedPair
@@ -71,7 +75,7 @@ func (u *upgrader) run(ctx context.Context, sides []input.Flags, names int) erro
 	if err != nil {
 		return err
 	}
-	new := sidesOf(ds, u.r.Failure, u.r.Report)
+	new := sidesOf(ds, u.r.Failure, u.several)
 	if u.source != nil {
 		if err := u.installed(ctx, old, new); err != nil {
 			return err
@@ -95,6 +99,16 @@ func (u *upgrader) run(ctx context.Context, sides []input.Flags, names int) erro
 	}
 	u.report()
 	return nil
+}
+
+// several reports a CRD of the new release with the name of another one: its file is not applied.
+func (u *upgrader) several(it *input.Item, f analysis.Finding) {
+	if u.ambiguous == nil {
+		u.ambiguous = map[string]bool{}
+	}
+	u.ambiguous[it.File] = true
+	f.Detail = append(f.Detail, "the steps do not apply this file: remove one of the CRDs")
+	u.r.Report(it, f)
 }
 
 // installed replaces the old CRDs with those that the source has.
@@ -328,6 +342,9 @@ func (u *upgrader) release(ctx context.Context, ds *definitions, flags input.Fla
 	}
 	u.r.Section(upgrade.TitleOf(upgrade.CorrectNew))
 	return input.Read(ctx, u.app.stdin, flags, func(it *input.Item) error {
+		if !slices.Contains(u.files[max(0, len(u.files)-1):], it.File) {
+			u.files = append(u.files, it.File)
+		}
 		if isDefinition(it) {
 			return nil
 		}

@@ -436,7 +436,7 @@ func (e *evaluation) invalid(v *validator, r *compiled, obj any, format string, 
 func (e *evaluation) add(r *compiled, below schema.Path, obj any, err *field.Error) {
 	var want schema.Operand
 	if r != nil {
-		want.Rule = strings.TrimSpace(r.source.Rule)
+		want.Rule, want.UsesOldSelf = strings.TrimSpace(r.source.Rule), r.rule.usesOldSelf
 	}
 	e.found = append(e.found, schema.Violation{
 		Path:    slices.Concat(e.path, below),

@@ -26,6 +26,7 @@ import (
 type passed struct {
 	Project, APIVersion, Kind string
 	Object                    json.RawMessage
+	version                   *crd.Version
 }
 
 // TestCorpusObjects passes the objects of the corpus, as the API server would store them,
@@ -34,12 +35,18 @@ func TestCorpusObjects(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
-	dir := newModule(t)
 	all := projects(t)
 	objects := stored(t, all)
 	if len(objects) == 0 {
 		t.Fatal("there are no objects")
 	}
+	pass(t, all, objects)
+}
+
+// pass passes objects through the generated Go types of projects, and compares the results.
+func pass(t *testing.T, all []*project, objects []passed) {
+	t.Helper()
+	dir := newModule(t)
 	imports, schemes := "", ""
 	for i, p := range all {
 		generateGo(t, dir+"/"+p.name, p.packages)
@@ -131,7 +138,7 @@ func stored(t *testing.T, all []*project) (objects []passed) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects = append(objects, passed{path[1], columns[2], columns[3], encoded})
+		objects = append(objects, passed{path[1], columns[2], columns[3], encoded, v})
 	}
 	return objects
 }

@@ -79,7 +79,8 @@ func scalar(v *generate.Value, elem bool) *expression {
 	case generate.Resource:
 		return rawType
 	case generate.JSON:
-		if elem && v.Schema.Type == "object" {
+		// controller-gen derives an object that does not preserve its fields from a RawExtension.
+		if v.Schema.Type == "object" && (elem || !v.Schema.XPreserveUnknownFields) {
 			return rawType
 		}
 	}

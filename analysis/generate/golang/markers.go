@@ -198,7 +198,7 @@ func (m *markers) keywords() {
 // that preserve unknown fields, which have methods for JSON, to a schema without a type first.
 func (m *markers) object(mapType string) {
 	r := m.rest
-	if m.v.Type == nil || !m.v.Type.Open {
+	if m.v.Type == nil || !isOpen(m.v.Type) {
 		m.integer("MaxProperties", &r.MaxProperties)
 		m.integer("MinProperties", &r.MinProperties)
 	}

@@ -37,7 +37,7 @@ type structField struct {
 
 // fields determines the fields of a struct.
 func (w *writer) fields(s *structType) {
-	s.open = s.Open
+	s.open = isOpen(s.Type)
 	names := generate.Names{"DeepCopy": true, "DeepCopyInto": true, "MarshalJSON": true, "UnmarshalJSON": true}
 	if s.Kind != nil {
 		for _, name := range []string{"TypeMeta", "ObjectMeta", "DeepCopyObject", "GetObjectKind"} {
@@ -59,6 +59,18 @@ func (w *writer) fields(s *structType) {
 	if s.open {
 		s.unknown = names.Unique("Unknown")
 	}
+}
+
+// isOpen reports whether objects have fields that the struct has no field for. Every embedded resource has an
+// apiVersion, a kind and metadata.
+func isOpen(t *generate.Type) bool {
+	specified := 0
+	for _, f := range t.Fields {
+		if generate.IsMeta(f.Name) {
+			specified++
+		}
+	}
+	return t.Open || t.Embedded && specified < 3
 }
 
 // isTagName reports whether encoding/json accepts a name in a struct tag.

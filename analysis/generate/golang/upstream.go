@@ -26,9 +26,10 @@ var upstreamTypes = sync.OnceValue(func() map[string]string {
 	return types
 })
 
-// upstream returns the type of another package that has the schema of t, or nothing.
+// upstream returns the type of another package that has the schema of t, or nothing. Such types drop
+// unknown fields.
 func (w *writer) upstream(t *generate.Type) string {
-	if t.Kind != nil || len(t.Fields) < 1 {
+	if t.Kind != nil || len(t.Fields) < 1 || t.Open {
 		return ""
 	}
 	return upstreamTypes()[w.fingerprints.Of(t.Schema)]

@@ -73,6 +73,9 @@ type Config struct {
 	// MaxHistory is the maximum number of bytes that were written since the oldest revision. If a write
 	// exceeds it, the DB compacts the older half. Zero means no limit, as in etcd.
 	MaxHistory int64
+	// Compacted is called with the oldest revision that is left, in the write that has exceeded MaxHistory.
+	// It may be nil.
+	Compacted func(revision int64)
 }
 
 // DB is an etcd in memory. It is safe for concurrent use.
@@ -80,8 +83,9 @@ type DB struct {
 	// epoch is the time that the deadlines of leases are relative to.
 	epoch  time.Time
 	origin func(context.Context) any // may be nil
-	// maxHistory is that of the Config.
+	// maxHistory and compacted are those of the Config.
 	maxHistory int64
+	compacted  func(revision int64)
 
 	state atomic.Pointer[State]
 	done  chan struct{} // closed by Close
@@ -95,7 +99,7 @@ type DB struct {
 
 // Open returns a DB. The caller must call Close.
 func Open(c Config) *DB {
-	db := &DB{epoch: time.Now(), origin: c.Origin, maxHistory: c.MaxHistory, done: make(chan struct{}), watches: map[*watch]struct{}{}}
+	db := &DB{epoch: time.Now(), origin: c.Origin, maxHistory: c.MaxHistory, compacted: c.Compacted, done: make(chan struct{}), watches: map[*watch]struct{}{}}
 	s := newState(max(1, c.Revision))
 	if c.State != nil {
 		// Other DBs may begin with the same state, and each appends to its history.

@@ -72,6 +72,9 @@ func (db *DB) commit(w *writer) {
 	if h := w.next.history; db.maxHistory > 0 && written-h.at(h.first).written > db.maxHistory {
 		half := sort.Search(h.n-1, func(i int) bool { return written-h.at(h.first+int64(i)).written <= db.maxHistory/2 })
 		w.next = *db.compact(&w.next, h.first+int64(half))
+		if db.compacted != nil {
+			db.compacted(w.next.compacted)
+		}
 	}
 	db.publish(&w.next)
 }

@@ -94,7 +94,8 @@ func TestBadHeader(t *testing.T) {
 		{"\r\n{}", "no Content-Length"},
 		{"GET / HTTP/1.1\r\n\r\n", "has no colon"},
 		{strings.Repeat("x", 100_000), "longer than"},
-		{strings.Repeat("a: b\r\n", 10_000), "longer than"},
+		{strings.Repeat("Content-Type: b\r\n", 10_000), "longer than"},
+		{"POST /x:y HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n\r\n{}", `"POST /x" is neither Content-Length nor Content-Type`},
 	} {
 		client, wait := serve(t, lsp.Options{}, &recorder{})
 		// The server may close the connection before all is written.

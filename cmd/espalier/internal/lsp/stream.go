@@ -200,11 +200,16 @@ func (s *stream) readHeader() (length int64, err error) {
 		if !ok {
 			return 0, fmt.Errorf("%w: %.100q has no colon", errHeader, text)
 		}
-		if textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)) == "Content-Length" {
+		switch textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)) {
+		case "Content-Length":
 			length, err = strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 			if err != nil || length < 0 {
 				return 0, fmt.Errorf("%w: Content-Length is %.100q", errHeader, value)
 			}
+		case "Content-Type":
+		default:
+			// The protocol has no others. A page in a browser can send anything but the first line of a request.
+			return 0, fmt.Errorf("%w: %.100q is neither Content-Length nor Content-Type", errHeader, name)
 		}
 	}
 }
