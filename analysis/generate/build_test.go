@@ -99,6 +99,16 @@ func TestBuild(t *testing.T) {
 				"FooSpecEmpty:", "FooSpecOpen: open a? string", "FooSpecPod: embedded spec? string",
 			},
 		},
+		"below a value that preserves fields, with one of the semantics at least": {
+			`{kept: {type: array, x-kubernetes-preserve-unknown-fields: true, items: {type: object}}, pruned: {type: array, items: {type: object}},
+			  nested: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {x: {type: object}}},
+			  some: {type: array, x-kubernetes-preserve-unknown-fields: true, items: {type: object, properties: {x: {type: string}}}},
+			  others: {type: array, items: {type: object, properties: {x: {type: string}}}}}`,
+			[]string{
+				"Foo: spec? FooSpec", "FooSpec: kept? []JSON nested? FooSpecNested others? []FooSpecOthersItem pruned? []FooSpecPrunedItem some? []FooSpecSomeItem",
+				"FooSpecNested: open x? JSON", "FooSpecOthersItem: x? string", "FooSpecPrunedItem:", "FooSpecSomeItem: open x? string",
+			},
+		},
 		"identical schemas share a type": {
 			`{a: {type: object, description: one, properties: {x: {type: string}}}, b: {type: object, description: two, properties: {x: {type: string}}, default: {}, nullable: true},
 			  c: {type: object, properties: {x: {type: string, maxLength: 1}}}}`,

@@ -142,7 +142,7 @@ func (c *Checker) Check(ctx context.Context, source []byte, old schema.Object, f
 	}
 	findings := c.resultFindings(version, result, old, fields)
 	if written != nil {
-		findings = append(findings, c.ratcheted(ctx, version, result)...)
+		findings = append(findings, c.Ratcheted(ctx, version, result.Object, result.Violations)...)
 	}
 	lost, rejected := c.storageFindings(version, source, result, old, fields)
 	findings = append(findings, lost...)
@@ -233,18 +233,18 @@ func (c *Checker) resultFindings(v *crd.Version, result *espalier.Result, old sc
 	return findings
 }
 
-// ratcheted returns findings about the violations that the update is accepted with, because the old object has
-// them too.
-func (c *Checker) ratcheted(ctx context.Context, v *crd.Version, result *espalier.Result) []analysis.Finding {
+// Ratcheted returns findings about what an update of a version with obj is accepted with because the old object has
+// it too. found are the violations of the update.
+func (c *Checker) Ratcheted(ctx context.Context, v *crd.Version, obj schema.Object, found schema.Violations) []analysis.Finding {
 	program, err := v.Program()
 	if err != nil {
-		return nil // it has judged the object
+		return nil // no object can be checked
 	}
-	findings := c.violationFindings(v, program.Tolerated(ctx, result.Object, result.Violations))
+	findings := c.violationFindings(v, program.Tolerated(ctx, obj, found))
 	for i := range findings {
 		f := &findings[i]
 		f.Rule, f.Severity = RuleRatcheted, analysis.Info
-		f.Message += "; tolerated, because the old object has the same value (ratcheting)"
+		f.Message += "; tolerated in an update that does not change the value (ratcheting)"
 	}
 	return findings
 }

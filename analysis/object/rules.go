@@ -41,7 +41,7 @@ func CheckRules() []analysis.Rule {
 			Help:    "Use espalier prune --why to see which schema is responsible."},
 		{ID: RuleServerWarning, Severity: analysis.Warning, Summary: "A warning of the API server."},
 		{ID: RuleRatcheted, Severity: analysis.Info,
-			Summary: "The value violates the schema: the update is accepted because the old object has the same value.",
+			Summary: "The value violates the schema: the update is accepted because it does not change the value.",
 			Help:    "Correct the value: a new object with it is rejected."},
 		{ID: RuleSemantics, Severity: analysis.Info, Summary: "The kep and kubernetes semantics give different results."},
 	}

@@ -3,6 +3,7 @@
 package why
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"espalier.dev/analysis/object"
 	"espalier.dev/api"
 	"espalier.dev/crd"
+	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/nearest"
 	"espalier.dev/schema"
@@ -84,6 +86,9 @@ type Version struct {
 	Nearest string `json:"nearest,omitempty"`
 	// Schema is the schema that decides, if there is one.
 	Schema *Schema `json:"schema,omitempty"`
+	// Violations are those of the schema by a value that is served, without those of CEL rules. An update that does not
+	// change the value is accepted with them.
+	Violations []string `json:"violations,omitempty"`
 }
 
 // Schema is a position in a CRD.
@@ -257,6 +262,7 @@ func (e *explainer) version(v *crd.Version) (Version, error) {
 		out.Schema = e.crdField("/spec/conversion/strategy")
 	case out.Found:
 		e.served(&out, r)
+		out.Violations = e.violations(r)
 	case removed != nil:
 		e.removed(&out, r, removed)
 	default:
@@ -266,6 +272,24 @@ func (e *explainer) version(v *crd.Version) (Version, error) {
 		out.Reason += "; the text has this field more than once, and the last one is used"
 	}
 	return out, nil
+}
+
+// violations returns what is wrong with a value that is served, and with the values in it. CEL rules are not
+// evaluated, so that this ends soon.
+func (e *explainer) violations(r *reading) (all []string) {
+	d, err := e.definition.With(crd.Options{Semantics: e.definition.Semantics(), IgnoreRules: true})
+	if err != nil {
+		return nil // the definition could not be used either
+	}
+	v := d.Version(r.to.Name())
+	for _, f := range e.checker.Ratcheted(context.Background(), v, r.object, nil) {
+		if below, ok := jsonptr.CutPrefix(f.Pointer, e.path.Pointer()); ok && below == "" {
+			all = append(all, f.Message)
+		} else if ok {
+			all = append(all, f.Path+": "+f.Message)
+		}
+	}
+	return all
 }
 
 // served explains why a value is served.

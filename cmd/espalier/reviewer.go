@@ -358,6 +358,7 @@ func (c *compared) hadVersion(it *input.Item) bool {
 // leaveOutOld removes the findings about an updated object that it had before. An update does not
 // tolerate all of them, but it is not what this change does.
 func (rv *reviewer) leaveOutOld(o *objectResult, old *input.Item) {
+	o.findings = slices.DeleteFunc(o.findings, func(f report.Finding) bool { return f.Rule == object.RuleRatcheted })
 	if old == nil || len(o.findings) == 0 {
 		return
 	}

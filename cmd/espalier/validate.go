@@ -28,8 +28,8 @@ func newValidateCommand(a *app, o *validateOptions) *cobra.Command {
 prunes fields that the CRD does not specify, applies defaults, and validates the result,
 including CEL rules. With --old it does what the API server does on update; the old object
 is the one with the same group, kind, namespace and name. Transition rules see the old
-value, and ratcheting tolerates errors in unchanged fields. An object without an old one is
-a warning, and it is an error if no object has one.
+value, and ratcheting tolerates errors in unchanged fields, which are infos (ratcheted). An
+object without an old one is a warning, and it is an error if no object has one.
 
 With --base REV, validate checks what has changed in Git since the merge base of REV and HEAD:
 a created object as a create, an updated one as an update of the old one, and neither removed

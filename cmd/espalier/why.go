@@ -314,6 +314,9 @@ func (r *whyRecord) writeText(w io.Writer) error {
 		if v.Schema != nil {
 			line("  ", "SCHEMA", schemaText(v.Schema))
 		}
+		for _, violation := range v.Violations {
+			line("  ", "VIOLATION", violation)
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

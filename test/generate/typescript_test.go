@@ -147,11 +147,12 @@ func TestTypeScriptTypes(t *testing.T) {
 			"mode": {"type": "string", "enum": ["On", "Off"]}, "port": {"x-kubernetes-int-or-string": true}, "text": {"type": "string", "nullable": true},
 			"labels": {"type": "object", "additionalProperties": {"type": "string"}}, "any": {"x-kubernetes-preserve-unknown-fields": true},
 			"open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": {"type": "string"}}},
+			"steps": {"type": "array", "x-kubernetes-preserve-unknown-fields": true, "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
 			"raw": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
 			"class": {"type": "string"}, "a-b": {"type": "string", "description": "*/ export const x = 1; /*"}, "__proto__": {"type": "string"}}}}}}}]}}`
 	const test = `import type { Test, TestSpec, TestList } from "./example.com/v1/types";
 export const good: Test = { apiVersion: "example.com/v1", kind: "Test", metadata: { name: "n", labels: { a: "b" } }, spec: {
-  mode: "On", port: 80, text: null, labels: { x: "y" }, any: [1, null], open: { a: "x", more: 1 }, raw: { apiVersion: "v1", kind: "Pod", spec: {} }, class: "c", "a-b": "d" } };
+  mode: "On", port: 80, text: null, labels: { x: "y" }, any: [1, null], open: { a: "x", more: 1 }, steps: [{ a: "x", more: 1 }], raw: { apiVersion: "v1", kind: "Pod", spec: {} }, class: "c", "a-b": "d" } };
 export const list: TestList = { apiVersion: "example.com/v1", kind: "TestList", metadata: {}, items: [good] };
 export const port: TestSpec = { mode: "Off", port: "http" };
 // @ts-expect-error: another kind

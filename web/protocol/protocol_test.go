@@ -180,7 +180,8 @@ func TestUpdate(t *testing.T) {
 		if o, found := rules("", thing("{size: 1, name: toolong}")); o.Verdict != protocol.Rejected || o.Update {
 			t.Errorf("%v %q", o.Verdict, found)
 		}
-		if o, found := rules(thing("{size: 1, name: toolong}"), thing("{size: 2, name: toolong}")); o.Verdict != protocol.Accepted || !o.Update {
+		if o, found := rules(thing("{size: 1, name: toolong}"), thing("{size: 2, name: toolong}")); o.Verdict != protocol.Accepted || !o.Update ||
+			!slices.Equal(found, []string{"ratcheted: Too long: may not be more than 3 bytes; tolerated in an update that does not change the value (ratcheting)"}) {
 			t.Errorf("%v %q", o.Verdict, found)
 		}
 	})
