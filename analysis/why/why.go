@@ -281,8 +281,12 @@ func (e *explainer) violations(r *reading) (all []string) {
 	if err != nil {
 		return nil // the definition could not be used either
 	}
-	v := d.Version(r.to.Name())
-	for _, f := range e.checker.Ratcheted(context.Background(), v, r.object, nil) {
+	ctx, v := context.Background(), d.Version(r.to.Name())
+	found, err := v.Validate(ctx, r.object, r.object)
+	if err != nil {
+		return nil
+	}
+	for _, f := range e.checker.Ratcheted(ctx, v, r.object, found) {
 		if below, ok := jsonptr.CutPrefix(f.Pointer, e.path.Pointer()); ok && below == "" {
 			all = append(all, f.Message)
 		} else if ok {
