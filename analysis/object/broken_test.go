@@ -64,6 +64,11 @@ func TestConverts(t *testing.T) {
 		`error validation/wrong-type /spec/peerPort: Invalid value: "string": spec.peerPort in body must be of type integer: "string"`,
 		`  schema: .properties[spec].properties[peerPort]`,
 	}
+	tolerated := []string{
+		`info ratcheted /spec/peerPort: Invalid value: "string": spec.peerPort in body must be of type integer: "string"; ` +
+			`tolerated in an update that does not change the value (ratcheting)`,
+		`  schema: .properties[spec].properties[peerPort]`,
+	}
 	source := peer("v1", `{"peerPort": "text"}`)
 	for _, tt := range []struct {
 		strategy api.ConversionStrategyType
@@ -72,12 +77,12 @@ func TestConverts(t *testing.T) {
 		want     []string
 	}{
 		// An unchanged value that is invalid is accepted.
-		{"", "v1", true, nil},
-		{"", "v2", true, nil},
-		{api.NoneConverter, "v1", true, nil},
-		{api.NoneConverter, "v2", true, nil},
-		{api.NoneConverter, "v0", true, nil},
-		{api.WebhookConverter, "v1", true, nil},
+		{"", "v1", true, tolerated},
+		{"", "v2", true, tolerated},
+		{api.NoneConverter, "v1", true, tolerated},
+		{api.NoneConverter, "v2", true, tolerated},
+		{api.NoneConverter, "v0", true, tolerated},
+		{api.WebhookConverter, "v1", true, tolerated},
 		{api.WebhookConverter, "v2", false, invalid},
 	} {
 		c := with(tt.strategy)

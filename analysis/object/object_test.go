@@ -253,7 +253,10 @@ func TestCheckUpdate(t *testing.T) {
 		old := tree.(map[string]any)
 		old["apiVersion"] = "example.com/" + version
 		// Ratcheting accepts unchanged values that were already invalid.
-		expect(t, c.Check(t.Context(), widget(`{"name": "too long", "min": 1}`), old, object.Warn))
+		expect(t, c.Check(t.Context(), widget(`{"name": "too long", "min": 1}`), old, object.Warn),
+			`info ratcheted /spec/name: Too long: may not be more than 5 bytes; tolerated in an update that does not change the value (ratcheting)`,
+			`  schema: .properties[spec].properties[name]`,
+		)
 		expect(t, c.Check(t.Context(), widget(`{"name": "other"}`), old, object.Warn),
 			`error validation/rule /spec: Invalid value: the name cannot change`,
 			`  rule: !has(oldSelf.name) || self.name == oldSelf.name`,

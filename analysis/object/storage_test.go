@@ -155,6 +155,9 @@ func TestStorageOld(t *testing.T) {
 	lost := []string{
 		`warning storage-version /spec/localPort: field "spec.localPort" is not in storage version v2: the API server drops it`,
 		`  schema: .properties[spec]`,
+		`info ratcheted /spec/peerPort: Invalid value: 1791: spec.peerPort in body should be less than or equal to 1000; ` +
+			`tolerated in an update that does not change the value (ratcheting)`,
+		`  schema: .properties[spec].properties[peerPort]`,
 	}
 	invalid := `error validation/maximum /spec/localPort: Invalid value: 1790: spec.localPort in body should be less than or equal to 1000`
 	where := `  schema: .properties[spec].properties[localPort]`
