@@ -283,7 +283,8 @@ func TestPlan(t *testing.T) {
 // TestQuotedNames expects names in commands that a shell does not interpret.
 func TestQuotedNames(t *testing.T) {
 	t.Parallel()
-	old, new := definition(t, "", version("v1", both, "k: {type: integer}")), definition(t, "", version("v2", both, "k: {type: integer}"))
+	old := definition(t, "", version("v1", both, "k: {type: integer}"))
+	new := withScope(old, api.ClusterScoped)
 	old.Name, new.Name = "$(id).example.com", "$(id).example.com"
 	p, err := upgrade.NewPair(t.Context(), withWebhook(old), new, upgrade.Options{Rules: cel.Checker{}})
 	if err != nil {
