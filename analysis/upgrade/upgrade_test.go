@@ -284,7 +284,7 @@ func TestPlan(t *testing.T) {
 func TestQuotedNames(t *testing.T) {
 	t.Parallel()
 	old := definition(t, "", version("v1", both, "k: {type: integer}"))
-	new := withScope(old, api.ClusterScoped)
+	new := withScope(old.DeepCopy(), api.ClusterScoped)
 	old.Name, new.Name = "$(id).example.com", "$(id).example.com"
 	p, err := upgrade.NewPair(t.Context(), withWebhook(old), new, upgrade.Options{Rules: cel.Checker{}})
 	if err != nil {
