@@ -26,21 +26,22 @@ const slowThings = "/apis/slow.example.com/v1/namespaces/default/things"
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	o := servertest.Options(t)
+	o.Authorization.Modes = []string{"AlwaysAllow"} // an administrator has more than the only seat
 	o.MaxRequestsInFlight, o.MaxMutatingRequestsInFlight = 1, 1
 	o.RequestTimeout = 4 * time.Second
 	s, err := servertest.TryStart(t, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin := servertest.Client(t, s, nil)
+	joe := of(t, s, "joe")
 	things := s.URL() + slowThings
-	create(t, s, admin, "slow.example.com", "Thing", 0)
+	create(t, s, joe, "slow.example.com", "Thing", 0)
 	// This is more than a client and the kernel buffer.
 	for i := range 12 {
 		body := fmt.Sprintf(`{"apiVersion":"slow.example.com/v1","kind":"Thing","metadata":{"name":"large-%d"},"spec":{"a":%q}}`, i, strings.Repeat("x", 1<<20))
 		servertest.Eventually(t, func() error {
 			// On a slow machine, a write can time out and take effect.
-			resp := send(t, admin, http.MethodPost, things, strings.NewReader(body))
+			resp := send(t, joe, http.MethodPost, things, strings.NewReader(body))
 			if resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusConflict {
 				return fmt.Errorf("create: %d", resp.StatusCode)
 			}
@@ -49,7 +50,7 @@ func TestSlowClients(t *testing.T) {
 	}
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run("answer "+protocol, func(t *testing.T) {
-			slow := servertest.Client(t, s, nil)
+			slow := of(t, s, "joe")
 			transport := slow.Transport.(*http.Transport)
 			transport.ForceAttemptHTTP2, transport.DisableCompression = protocol == "HTTP/2.0", true
 			// On a slow machine, the seat may be free again before it is seen to be taken.
@@ -65,7 +66,7 @@ func TestSlowClients(t *testing.T) {
 				if resp.Proto != protocol {
 					t.Fatalf("the protocol is %s", resp.Proto)
 				}
-				busy := send(t, admin, http.MethodGet, things+"/large-0", nil)
+				busy := send(t, joe, http.MethodGet, things+"/large-0", nil)
 				if resp.StatusCode != http.StatusOK || busy.StatusCode == http.StatusOK {
 					_ = resp.Body.Close()
 					return fmt.Errorf("the list: %d, a read at the same time: %d", resp.StatusCode, busy.StatusCode)
@@ -75,7 +76,7 @@ func TestSlowClients(t *testing.T) {
 				return nil
 			})
 			servertest.Eventually(t, func() error {
-				if resp := send(t, admin, http.MethodGet, things+"/large-0", nil); resp.StatusCode != http.StatusOK {
+				if resp := send(t, joe, http.MethodGet, things+"/large-0", nil); resp.StatusCode != http.StatusOK {
 					return fmt.Errorf("a read while a client does not read its answer: %d", resp.StatusCode)
 				}
 				return nil
@@ -85,7 +86,7 @@ func TestSlowClients(t *testing.T) {
 	t.Run("body", func(t *testing.T) {
 		conn := sendHalf(t, s)
 		servertest.Eventually(t, func() error {
-			if resp := send(t, admin, http.MethodDelete, things+"/large-1", nil); resp.StatusCode == http.StatusTooManyRequests {
+			if resp := send(t, joe, http.MethodDelete, things+"/large-1", nil); resp.StatusCode == http.StatusTooManyRequests {
 				return fmt.Errorf("a write while a client does not send its request: %d", resp.StatusCode)
 			}
 			return nil
@@ -103,7 +104,7 @@ func TestSlowClients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := servertest.Client(t, s, nil)
+		c := of(t, s, "joe")
 		c.Transport.(*http.Transport).ForceAttemptHTTP2 = false
 		send(t, c, http.MethodDelete, things+"/large-2", nil)
 		began := time.Now()
@@ -135,7 +136,7 @@ func TestSlowClients(t *testing.T) {
 // request holds the seat for writes.
 func sendHalf(t *testing.T, s *server.Server) net.Conn {
 	t.Helper()
-	config, err := s.ClientConfig()
+	config, err := s.UserConfig("joe")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ func sendHalf(t *testing.T, s *server.Server) net.Conn {
 		t.Fatal(err)
 	}
 	dialer := &tls.Dialer{Config: tlsConfig}
-	admin := servertest.Client(t, s, nil)
+	joe := of(t, s, "joe")
 	var conn net.Conn
 	servertest.Eventually(t, func() error {
 		if conn == nil {
@@ -157,7 +158,7 @@ func sendHalf(t *testing.T, s *server.Server) net.Conn {
 				t.Fatal(err)
 			}
 		}
-		resp := send(t, admin, http.MethodDelete, s.URL()+slowThings+"/none", nil)
+		resp := send(t, joe, http.MethodDelete, s.URL()+slowThings+"/none", nil)
 		if resp.StatusCode == http.StatusTooManyRequests {
 			return nil
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,8 +27,9 @@ import (
 const retryAfter = 1
 
 // limiter limits the number of concurrent requests. It counts every user, including
-// system:masters: k8s.io/apiserver's own filters exempt that group, but here only its members
-// have access. Health checks and the server's own client are exempt: a request that waits for
+// system:masters: k8s.io/apiserver's own filters exempt that group, but by default only its members
+// have access. They have a tenth of the seats more than others, so that an administrator can remove what
+// takes the others. Health checks and the server's own client are exempt: a request that waits for
 // another request of the server must not hold the seat that the other needs.
 //
 // With priority and fairness, requests have waited in its queues before they get here. It gives out
@@ -39,8 +39,10 @@ const retryAfter = 1
 // queue has no seat of the limiter, or a user who floods the server would take all of them.
 //
 // The limiter runs inside the timeout filter and counts the work that a timed-out request
-// leaves behind: a request holds its seat until its work ends, not only until the client gets
-// a response.
+// leaves behind: a request holds a seat until its work ends, not only until the client gets
+// a response. Abandoned work has seats of its own, a tenth as many: a few requests whose work goes on
+// take no seats of others. Work for which there is none of these keeps the seat of its request, because
+// the memory of all work must have a bound.
 //
 // A list needs memory for its objects until the client has read them. So the stored bytes of the
 // objects in all lists that are being answered are limited, too: a list takes them while it reads
@@ -57,48 +59,6 @@ type limiter struct {
 	fair     seats
 	// listed are the bytes of the objects in lists.
 	listed seats
-}
-
-// seats is one limit. The zero value means no limit.
-type seats struct {
-	limit int64
-	taken *semaphore.Weighted
-	// flag is the name of the flag that sets the limit.
-	flag string
-}
-
-func newSeats(flag string, limit int64) seats {
-	if limit == 0 {
-		return seats{flag: flag}
-	}
-	return seats{limit: limit, taken: semaphore.NewWeighted(limit), flag: flag}
-}
-
-// fairSlack is the number of seats that the limiter has beyond those of priority and fairness, which rounds
-// the share of each priority level up. Without it, requests that have waited for a seat could be rejected.
-const fairSlack = 64
-
-// newFairSeats returns the seats for the requests that share limit seats of priority and fairness.
-func newFairSeats(limit int64) seats {
-	return seats{limit: limit, taken: semaphore.NewWeighted(limit + fairSlack), flag: "max-requests-inflight and --max-mutating-requests-inflight"}
-}
-
-// take returns a function that returns the seats, or nil if there are not enough.
-func (s seats) take(n int64) (giveBack func()) {
-	if s.limit == 0 {
-		return func() {}
-	}
-	if !s.taken.TryAcquire(n) {
-		return nil
-	}
-	return func() { s.taken.Release(n) }
-}
-
-// busy returns the error for a request for which there are not enough. A Status with
-// retryAfterSeconds becomes the header Retry-After.
-func (s seats) busy(of string) error {
-	return apierrors.NewTooManyRequests(fmt.Sprintf("the server is working on as many %s as --%s allows (%d): try again later", of,
-		s.flag, s.limit), retryAfter)
 }
 
 // seats returns the number of seats of priority and fairness, or zero without it.
@@ -125,6 +85,7 @@ func shareSeats(c *genericapiserver.Config, o *Options, stored *store.Store, r f
 // k8s.io/apiserver, and reject them until the server is ready.
 func limitRequests(c *genericapiserver.Config, o *Options, ready <-chan struct{}, stored *store.Store) {
 	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0
+	abandonedRequests() // register the metric
 	c.BuildHandlerChainFunc = func(next http.Handler, c *genericapiserver.Config) http.Handler {
 		if revision := o.past(); revision > 0 {
 			next = readOnly(revision, next, c.Serializer)
@@ -137,9 +98,9 @@ func limitRequests(c *genericapiserver.Config, o *Options, ready <-chan struct{}
 			next:        next,
 			longRunning: c.LongRunningFunc,
 			serializer:  c.Serializer,
-			reading:     newSeats("max-requests-inflight", int64(o.MaxRequestsInFlight)),
-			mutating:    newSeats("max-mutating-requests-inflight", int64(o.MaxMutatingRequestsInFlight)),
-			streaming:   newSeats("max-long-running-requests-inflight", int64(o.MaxLongRunningRequestsInFlight)),
+			reading:     newRequestSeats("max-requests-inflight", int64(o.MaxRequestsInFlight)),
+			mutating:    newRequestSeats("max-mutating-requests-inflight", int64(o.MaxMutatingRequestsInFlight)),
+			streaming:   newRequestSeats("max-long-running-requests-inflight", int64(o.MaxLongRunningRequestsInFlight)),
 			listed:      newSeats("max-list-bytes-inflight", o.MaxListBytesInFlight),
 		}
 		if control, ok := c.FlowControl.(*fairness.Control); ok {
@@ -170,18 +131,19 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case mutates(info):
 		s = l.mutating
 	}
-	giveBack := s.take(1)
-	if giveBack == nil {
+	ctx := req.Context()
+	leave := s.sit(ctx)
+	if leave == nil {
 		l.reject(w, req, info, s)
 		return
 	}
-	ctx := req.Context()
+	finished := leave
 	if lists(info) {
-		seat, b := giveBack, &budget{of: l.listed}
+		b := &budget{of: l.listed}
 		listed, done := backend.WithBudget(ctx, b)
-		ctx, giveBack = listed, func() { seat(); done(); b.giveBack() }
+		ctx, finished = listed, func() { leave(); done(); b.giveBack() }
 	}
-	ctx, answered := rest.WithWork(ctx, giveBack)
+	ctx, answered := rest.WithWork(ctx, finished)
 	defer answered()
 	l.next.ServeHTTP(w, req.WithContext(ctx))
 }

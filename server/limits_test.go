@@ -2,13 +2,10 @@ package server_test
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"runtime"
 	"strconv"
@@ -55,15 +52,16 @@ func wantBusy(t testing.TB, resp *http.Response) {
 func TestMutatingLimit(t *testing.T) {
 	t.Parallel()
 	o := servertest.Options(t)
+	o.Authorization.Modes = []string{"AlwaysAllow"}
 	o.MaxMutatingRequestsInFlight = 1
 	s := servertest.Start(t, o)
-	admin, loopback := servertest.Client(t, s, nil), servertest.Client(t, s, s.Loopback())
+	joe, loopback := of(t, s, "joe"), servertest.Client(t, s, s.Loopback())
 
 	body, end := io.Pipe()
 	held := make(chan *http.Response, 1)
 	go func() {
 		defer close(held)
-		held <- send(t, servertest.Client(t, s, nil), http.MethodPost, s.URL()+servertest.CRDs, body)
+		held <- send(t, of(t, s, "joe"), http.MethodPost, s.URL()+servertest.CRDs, body)
 	}()
 	// So much of the body is only read when the request holds the seat.
 	if _, err := end.Write([]byte(strings.Repeat(" ", server.MaxRequestBody*2/3))); err != nil {
@@ -71,14 +69,14 @@ func TestMutatingLimit(t *testing.T) {
 	}
 	broken := func() io.Reader { return strings.NewReader("{}") }
 	servertest.Eventually(t, func() error {
-		resp := send(t, admin, http.MethodPost, s.URL()+servertest.CRDs, broken())
+		resp := send(t, joe, http.MethodPost, s.URL()+servertest.CRDs, broken())
 		if resp.StatusCode != http.StatusTooManyRequests {
 			return fmt.Errorf("a second write: %d", resp.StatusCode)
 		}
 		wantBusy(t, resp)
 		return nil
 	})
-	if resp := send(t, admin, http.MethodGet, s.URL()+servertest.CRDs, nil); resp.StatusCode != http.StatusOK {
+	if resp := send(t, joe, http.MethodGet, s.URL()+servertest.CRDs, nil); resp.StatusCode != http.StatusOK {
 		t.Errorf("a read: %d", resp.StatusCode)
 	}
 	if resp := send(t, loopback, http.MethodPost, s.URL()+servertest.CRDs, broken()); resp.StatusCode == http.StatusTooManyRequests {
@@ -95,7 +93,7 @@ func TestMutatingLimit(t *testing.T) {
 	if resp := <-held; resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("the request that held the seat: %d", resp.StatusCode)
 	}
-	if resp := send(t, admin, http.MethodPost, s.URL()+servertest.CRDs, broken()); resp.StatusCode == http.StatusTooManyRequests {
+	if resp := send(t, joe, http.MethodPost, s.URL()+servertest.CRDs, broken()); resp.StatusCode == http.StatusTooManyRequests {
 		t.Error("the seat was not given back")
 	}
 }
@@ -123,9 +121,10 @@ func TestSelectorLimit(t *testing.T) {
 func TestWatchLimit(t *testing.T) {
 	t.Parallel()
 	o := servertest.Options(t)
+	o.Authorization.Modes = []string{"AlwaysAllow"}
 	o.MaxLongRunningRequestsInFlight = 1
 	s := servertest.Start(t, o)
-	c := servertest.Client(t, s, nil)
+	c := of(t, s, "joe")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+servertest.CRDs+"?watch=true", nil)
@@ -250,56 +249,6 @@ func create(t testing.TB, s *server.Server, c *http.Client, group, kind string, 
 			t.Fatalf("create an object: %d", resp.StatusCode)
 		}
 	}
-}
-
-// TestAbandonedWork lets a client give up on a write that waits for a conversion webhook. The
-// write must keep its seat until its work ends.
-func TestAbandonedWork(t *testing.T) {
-	t.Parallel()
-	released := make(chan struct{})
-	release := sync.OnceFunc(func() { close(released) })
-	hook := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-released }))
-	t.Cleanup(hook.Close)
-	t.Cleanup(release)
-	o := servertest.Options(t)
-	o.MaxMutatingRequestsInFlight = 1
-	s := servertest.Start(t, o)
-	admin := servertest.Client(t, s, nil)
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
-	const schema = `"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}`
-	definition := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.abandoned.example.com"},
-		"spec":{"group":"abandoned.example.com","scope":"Namespaced","names":{"plural":"things","kind":"Thing"},
-		"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":%q,"caBundle":%q}}},
-		"versions":[{"name":"v1","served":true,"storage":true,%s},{"name":"v2","served":true,"storage":false,%s}]}}`,
-		hook.URL, base64.StdEncoding.EncodeToString(ca), schema, schema)
-	if resp := send(t, admin, http.MethodPost, s.URL()+servertest.CRDs, strings.NewReader(definition)); resp.StatusCode != http.StatusCreated {
-		t.Fatalf("create the CRD: %d", resp.StatusCode)
-	}
-	const thing = `{"apiVersion":"abandoned.example.com/v2","kind":"Thing","metadata":{"name":"x"}}`
-	things := s.URL() + "/apis/abandoned.example.com/v2/namespaces/default/things"
-	write := func(method, path string) *http.Response {
-		return send(t, admin, method, things+path, strings.NewReader(thing))
-	}
-	// The client does not wait for the response.
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, things, strings.NewReader(thing))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if resp, err := admin.Do(req); err == nil {
-		t.Fatalf("a write that waits for the webhook: %d", resp.StatusCode)
-	}
-	wantBusy(t, write(http.MethodPost, ""))
-	wantBusy(t, write(http.MethodDelete, "/x"))
-	release()
-	servertest.Eventually(t, func() error {
-		if resp := write(http.MethodPost, ""); resp.StatusCode == http.StatusTooManyRequests {
-			return errors.New("the seat was not given back")
-		}
-		return nil
-	})
 }
 
 // TestLongQueries sends selectors that would take very long to parse. Clients need no password to
