@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/client-go/util/jsonpath"
 
 	"espalier.dev/api"
+	serverrest "espalier.dev/server/rest"
 )
 
 // table converts objects to the table of kubectl get, with the columns of the CRD.
 type table struct {
 	headers []metav1.TableColumnDefinition
-	columns []*jsonpath.JSONPath
+	columns []*column
 }
 
 var _ rest.TableConvertor = &table{}
@@ -42,16 +42,15 @@ func newTable(columns []api.CustomResourceColumnDefinition) *table {
 		columns = []api.CustomResourceColumnDefinition{ageColumn()}
 	}
 	for _, c := range columns {
-		path := jsonpath.New(c.Name)
-		if err := path.Parse("{" + c.JSONPath + "}"); err != nil {
+		column, err := newColumn(c.Name, c.JSONPath)
+		if err != nil {
 			return t
 		}
-		path.AllowMissingKeys(true)
 		description := c.Description
 		if description == "" {
 			description = "Custom resource definition column (in JSONPath format): " + c.JSONPath
 		}
-		t.columns = append(t.columns, path)
+		t.columns = append(t.columns, column)
 		t.headers = append(t.headers, metav1.TableColumnDefinition{
 			Name: c.Name, Type: c.Type, Format: c.Format, Description: description, Priority: c.Priority,
 		})
@@ -68,7 +67,7 @@ func newScaleTable() *table {
 	})
 }
 
-func (t *table) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+func (t *table) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
 	out := &metav1.Table{}
 	if o, ok := options.(*metav1.TableOptions); !ok || o == nil || !o.NoHeaders {
 		out.ColumnDefinitions = t.headers
@@ -86,7 +85,10 @@ func (t *table) ConvertToTable(_ context.Context, obj, options runtime.Object) (
 		}
 		cells := []any{name}
 		for i, c := range t.columns {
-			cells = append(cells, cell(c, t.headers[i+1].Type, fields))
+			if err := serverrest.Ended(ctx); err != nil {
+				return nil, err
+			}
+			cells = append(cells, c.cell(t.headers[i+1].Type, fields))
 		}
 		return cells, nil
 	})
@@ -106,10 +108,14 @@ func fieldsOf(obj runtime.Object, m metav1.Object) (map[string]any, error) {
 }
 
 // cell returns one value of a row, or nil if there is none of the column's type.
-func cell(column *jsonpath.JSONPath, typ string, fields map[string]any) any {
-	// A JSONPath has state while it is evaluated (for example the start of a range), and
-	// concurrent requests share columns, so each evaluation uses a copy.
-	path := *column
+func (c *column) cell(typ string, fields map[string]any) any {
+	if !c.cheap(fields) {
+		return tooExpensive
+	}
+	path, err := c.evaluation()
+	if err != nil {
+		return nil
+	}
 	found, err := path.FindResults(fields)
 	if err != nil || len(found) == 0 || len(found[0]) == 0 {
 		return nil
