@@ -88,3 +88,56 @@ func TestCorruptObjects(t *testing.T) {
 		t.Error("there is no metric of values that cannot be decoded")
 	}
 }
+
+// TestOtherKind puts objects into etcd under the keys of another resource. Requests that would return them
+// fail and name them, and they can be deleted.
+func TestOtherKind(t *testing.T) {
+	t.Parallel()
+	o := servertest.Options(t)
+	s := servertest.Start(t, o)
+	c := servertest.Client(t, s, nil)
+	db := servertest.Etcd(t, o)
+	for _, test := range []struct{ key, value, objects string }{
+		{"/registry/configmaps/default/bad", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"bad","namespace":"default"}}`,
+			"/api/v1/namespaces/default/configmaps"},
+		{"/registry/configmaps/default/bad", `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"bad","namespace":"default"}}`,
+			"/api/v1/namespaces/default/configmaps"},
+		{"/registry/events/default/bad", `{"apiVersion":"v1","kind":"Status","metadata":{}}`, "/apis/events.k8s.io/v1/namespaces/default/events"},
+	} {
+		t.Run(test.objects+" "+test.value, func(t *testing.T) {
+			if _, err := db.Put(t.Context(), test.key, test.value); err != nil {
+				t.Fatal(err)
+			}
+			exchange := func(method, path, body string) (int, string) {
+				return servertest.Exchange(t, c, method, s.URL()+test.objects+path, body)
+			}
+			servertest.Eventually(t, func() error {
+				if code, text := exchange(http.MethodGet, "/bad", ""); code == http.StatusNotFound {
+					return errors.New(text)
+				}
+				return nil
+			})
+			for _, request := range []struct{ method, path string }{
+				{http.MethodGet, "/bad"}, {http.MethodGet, ""}, {http.MethodGet, "?resourceVersion=0"}, {http.MethodGet, "?limit=1"},
+				{http.MethodPatch, "/bad"}, {http.MethodDelete, "/bad"}, {http.MethodDelete, ""},
+			} {
+				code, text := exchange(request.method, request.path, "{}")
+				if code != http.StatusInternalServerError || !strings.Contains(text, test.key) {
+					t.Errorf("%s %s: got %d %s", request.method, request.path, code, text)
+				}
+			}
+			if code, text := exchange(http.MethodGet, "?watch=true&timeoutSeconds=5", ""); !strings.Contains(text, test.key) {
+				t.Errorf("watch: got %d %s", code, text)
+			}
+			if code, text := exchange(http.MethodDelete, "/bad", `{"ignoreStoreReadErrorWithClusterBreakingPotential":true}`); code != http.StatusOK {
+				t.Errorf("delete: got %d %s", code, text)
+			}
+			servertest.Eventually(t, func() error {
+				if code, text := exchange(http.MethodGet, "", ""); code != http.StatusOK {
+					return errors.New(text)
+				}
+				return nil
+			})
+		})
+	}
+}

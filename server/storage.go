@@ -123,21 +123,24 @@ func openDatabase(ctx context.Context, o *Options) (*database, error) {
 	if db.registration != nil || o.History == HistoryAll {
 		compaction = 0 // kine compacts on its own
 	}
-	db.fences = fence.New(fence.Config{
-		Client:      client,
-		Root:        db.root,
-		Store:       db.store,
-		Compaction:  compaction,
-		Intact:      custom.IsConversionError,
-		Lifecycle:   o.admits(plugins.Find("NamespaceLifecycle")),
-		Single:      db.registration != nil,
-		Transformer: db.encryption,
-	})
+	var registration func() string
 	if len(o.Etcd.URLs) > 0 && db.registration == nil {
 		db.peers = peers.New(peers.Config{
 			Client: client, Root: db.root, Lease: o.ServerLease, File: filepath.Join(o.DataDir, "server-lease"),
 		})
+		registration = db.peers.Registration
 	}
+	db.fences = fence.New(fence.Config{
+		Client:       client,
+		Root:         db.root,
+		Store:        db.store,
+		Compaction:   compaction,
+		Intact:       custom.IsConversionError,
+		Lifecycle:    o.admits(plugins.Find("NamespaceLifecycle")),
+		Single:       db.registration != nil,
+		Transformer:  db.encryption,
+		Registration: registration,
+	})
 	db.report(ctx, o)
 	return db, nil
 }

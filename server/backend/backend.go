@@ -30,6 +30,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -114,6 +115,8 @@ type Storage struct {
 	// tripper is the codec if it is a RoundTripper, otherwise nil.
 	tripper RoundTripper
 	calls   bool
+	// typ is the type of objects.
+	typ reflect.Type
 	// unsafe reports that corrupt objects are listed in errors, and can be deleted.
 	unsafe bool
 	// sized is set if Stats returns sizes.
@@ -134,7 +137,7 @@ func (b *Backend) New(c Config) *Storage {
 	caller, calls := c.Codec.(Caller)
 	return &Storage{
 		Backend: b, config: c, versioner: storage.APIObjectVersioner{},
-		tripper: tripper, calls: calls && caller.Calls(),
+		tripper: tripper, calls: calls && caller.Calls(), typ: reflect.TypeOf(c.New()),
 		unsafe: utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion),
 	}
 }

@@ -63,12 +63,15 @@ func (s *Storage) decode(e *store.Entry, revision int64, into runtime.Object) (r
 func (s *Storage) corrupt(err error) bool { return s.unsafe && !s.config.Intact(err) }
 
 func (s *Storage) decodeValue(value []byte, revision int64, into runtime.Object) (runtime.Object, error) {
-	obj, _, err := s.config.Codec.Decode(value, nil, into)
+	obj, gvk, err := s.config.Codec.Decode(value, nil, into)
 	if err != nil {
 		return nil, err
 	}
 	if into != nil && obj != into {
 		return nil, fmt.Errorf("the codec has not decoded into the %T that was passed", into)
+	}
+	if reflect.TypeOf(obj) != s.typ {
+		return nil, fmt.Errorf("the stored object is a %v, not one of the %s", gvk, s.config.Resource)
 	}
 	return obj, s.versioner.UpdateObject(obj, uint64(revision))
 }

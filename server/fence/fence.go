@@ -16,6 +16,10 @@
 //   - A request that was decoded with the schema of a CRD that has since been replaced by
 //     one of the same name cannot write: the fence is that of another UID.
 //
+// Servers that share an etcd are registered there as long as they follow the changes of CRDs. Every
+// transaction that writes an object requires the registration of its server: one that was paused does not
+// write with the schemas of the time before.
+//
 // The fence is separate from the CRD because every write of the CRD's status changes its
 // revision.
 //
@@ -66,6 +70,8 @@ type Fences struct {
 	lifecycle bool
 	// single is set if a transaction can write only one object.
 	single bool
+	// registration returns the key that writes of custom resources require. Nil means none.
+	registration func() string
 	// namespaceDecoder returns the decoder of namespaces.
 	namespaceDecoder func() runtime.Decoder
 }
@@ -89,6 +95,9 @@ type Config struct {
 	Lifecycle bool
 	// Single is set if a transaction can write only one object, as with kine.
 	Single bool
+	// Registration returns the key of this server in etcd, without which it must not write custom resources.
+	// Nil means that there is none, because there are no other servers.
+	Registration func() string
 	// Transformer decrypts and encrypts stored values. Nil means that they are not encrypted.
 	Transformer store.Transformer
 }
@@ -97,7 +106,7 @@ type Config struct {
 func New(c Config) *Fences {
 	f := &Fences{
 		client: c.Client, root: c.Root, intact: c.Intact, transformer: c.Transformer, stop: func() {},
-		store: c.Store, lifecycle: c.Lifecycle, single: c.Single, namespaceDecoder: sync.OnceValue(newNamespaceDecoder),
+		store: c.Store, lifecycle: c.Lifecycle, single: c.Single, registration: c.Registration, namespaceDecoder: sync.OnceValue(newNamespaceDecoder),
 	}
 	var compacted func() int64
 	if c.Compaction != 0 {
@@ -125,6 +134,7 @@ func (f *Fences) Objects(base generic.RESTOptionsGetter, resource runtimeschema.
 	uid types.UID, namespaced bool) generic.RESTOptionsGetter {
 	return &options{RESTOptionsGetter: base, fences: f, guard: &objects{
 		Interface: f.etcd(), kv: f.client.KV, fences: f, fence: f.key(uid), resource: resource, namespaced: namespaced,
+		registration: f.registration,
 	}}
 }
 

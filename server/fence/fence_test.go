@@ -272,3 +272,44 @@ func TestSweepLarge(t *testing.T) {
 		t.Error(left, name, err)
 	}
 }
+
+// TestRegistration writes the objects of a CRD with a server that is registered in etcd or not.
+func TestRegistration(t *testing.T) {
+	f, client := newFences(t)
+	const server = "espalier.dev/servers/registry/1"
+	crds := &definitions{Interface: client, kv: client.KV, fences: f}
+	things := &objects{Interface: client, kv: client.KV, fences: f, fence: f.key("1"), resource: things, namespaced: true, registration: func() string { return server }}
+	if resp, err := crds.OptimisticPut(t.Context(), crdKey, crd("1", false), 0, kubernetes.PutOptions{}); err != nil || !resp.Succeeded {
+		t.Fatal(resp, err)
+	}
+	put := func(revision int64) (kubernetes.PutResponse, error) {
+		return things.OptimisticPut(t.Context(), thingKey, []byte(`{}`), revision, kubernetes.PutOptions{GetOnFailure: true})
+	}
+	rejected := func(revision int64) {
+		t.Helper()
+		resp, err := put(revision)
+		status := apierrors.APIStatus(nil)
+		if resp.Succeeded || !apierrors.IsServiceUnavailable(err) || !errors.As(err, &status) || status.Status().Details.RetryAfterSeconds != 1 {
+			t.Error(resp, err)
+		}
+	}
+	rejected(0)
+	if _, err := client.Put(t.Context(), server, "1"); err != nil {
+		t.Fatal(err)
+	}
+	created, err := put(0)
+	if err != nil || !created.Succeeded {
+		t.Fatal(created, err)
+	}
+	if resp, err := put(0); err != nil || resp.Succeeded || resp.KV == nil {
+		t.Error("an object is created twice:", resp, err)
+	}
+	if _, err := client.Delete(t.Context(), server); err != nil {
+		t.Fatal(err)
+	}
+	rejected(created.Revision)
+	rejected(0)
+	if kv, err := client.Get(t.Context(), thingKey, kubernetes.GetOptions{}); err != nil || kv.KV == nil || kv.KV.ModRevision != created.Revision {
+		t.Error("the object has changed:", kv, err)
+	}
+}

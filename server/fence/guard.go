@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"espalier.dev/server/keys"
@@ -27,6 +28,8 @@ type objects struct {
 	fence      string
 	resource   runtimeschema.GroupResource
 	namespaced bool
+	// registration is that of [Config].
+	registration func() string
 }
 
 // OptimisticPut creates an object (if expectedRevision is 0) or updates it. A CRD or namespace
@@ -46,6 +49,11 @@ func (o *objects) OptimisticPut(ctx context.Context, key string, value []byte, e
 	for {
 		conditions := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", expectedRevision), fence}
 		otherwise := []clientv3.Op{clientv3.OpGet(o.fence), clientv3.OpGet(key)}
+		if o.registration != nil {
+			server := o.registration()
+			conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(server), ">", 0))
+			otherwise = append([]clientv3.Op{clientv3.OpGet(server)}, otherwise...)
+		}
 		if namespace != nil {
 			conditions = append(conditions, namespace.condition())
 			otherwise = append(otherwise, clientv3.OpGet(namespace.fence))
@@ -61,6 +69,12 @@ func (o *objects) OptimisticPut(ctx context.Context, key string, value []byte, e
 		resp.Succeeded, resp.Revision = txn.Succeeded, txn.Header.Revision
 		if txn.Succeeded {
 			return resp, nil
+		}
+		if o.registration != nil {
+			if first(txn.Responses[0]) == nil {
+				return kubernetes.PutResponse{}, errUnregistered()
+			}
+			txn.Responses = txn.Responses[1:]
 		}
 		found, name := first(txn.Responses[0]), keys.Name(key)
 		switch {
@@ -83,6 +97,13 @@ func (o *objects) OptimisticPut(ctx context.Context, key string, value []byte, e
 			return resp, nil
 		}
 	}
+}
+
+// errUnregistered returns the error of a write of a server that may not know the newest CRDs.
+func errUnregistered() error {
+	err := apierrors.NewServiceUnavailable("the server has lost its registration in etcd and may not know the newest CRDs: try again later")
+	err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return err
 }
 
 // definitions writes CRDs to etcd together with their fences.

@@ -28,7 +28,8 @@
 //
 // A server that loses its lease, because it was paused or etcd was unreachable, is not ready
 // until it has registered again and its catalog has all CRDs that were stored then. It cannot
-// publish progress with the old lease: etcd rejects the write.
+// publish progress with the old lease, and cannot write objects with the schemas that it had: the
+// transactions of its writes require its registration, see [Peers.Registration].
 //
 // A server that is partitioned from etcd, but not from clients, is left out when its lease
 // expires. It is not ready, so load balancers stop using it. A client that ignores this gets an
@@ -132,6 +133,18 @@ func (p *Peers) Check() error {
 		return fmt.Errorf("the CRDs are known up to revision %d, not %d", p.progress, p.required)
 	}
 	return nil
+}
+
+// Registration returns the key of this server in etcd. A transaction that requires the key fails if the
+// server has lost its lease, even if it does not know: it was paused, and goes on with the CRDs that it
+// had. While its catalog may lack CRDs, there is no such key.
+func (p *Peers) Registration() (key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.key == "" || p.progress < p.required {
+		return p.servers // the prefix of the keys, and never a key
+	}
+	return p.key
 }
 
 // Reach records that the catalog has all changes of CRDs up to a revision. It is lower than the

@@ -251,6 +251,10 @@ func TestLostLease(t *testing.T) {
 	if _, err := client.Revoke(t.Context(), clientv3.LeaseID(resp.Kvs[0].Lease)); err != nil {
 		t.Fatal(err)
 	}
+	// What it wrote with the CRDs that it has would need a key that does not exist.
+	if kv, err := client.Get(t.Context(), b.Registration()); err != nil || kv.Count != 0 {
+		t.Error("it can write objects:", kv, err)
+	}
 	b.Reach(2) // it cannot publish this with its old lease
 	deadline := time.Now().Add(time.Minute)
 	for {
@@ -269,7 +273,13 @@ func TestLostLease(t *testing.T) {
 		t.Error("it is ready without the CRDs that were stored when it registered again")
 	}
 	reached(t, a, put.Header.Revision, false)
+	if kv, err := client.Get(t.Context(), b.Registration()); err != nil || kv.Count != 0 {
+		t.Error("it can write objects without the CRDs that were stored when it registered again:", kv, err)
+	}
 	b.Reach(put.Header.Revision)
+	if kv, err := client.Get(t.Context(), b.Registration()); err != nil || kv.Count != 1 {
+		t.Error("it cannot write objects:", kv, err)
+	}
 	if err := b.Check(); err != nil {
 		t.Error(err)
 	}
