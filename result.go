@@ -10,6 +10,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"espalier.dev/api"
+	"espalier.dev/crd"
 	"espalier.dev/schema"
 )
 
@@ -125,7 +126,7 @@ func invalidCRD(name string, errs field.ErrorList) error {
 
 // Error returns the message of the API server.
 func (e *InvalidError) Error() string {
-	return fmt.Sprintf("%s %q is invalid: %v", e.Kind, e.Name, e.Errors.ToAggregate())
+	return fmt.Sprintf("%s %q is invalid: %v", e.Kind, e.Name, crd.BoundErrors(e.Errors).ToAggregate())
 }
 
 // Unwrap returns the reasons.

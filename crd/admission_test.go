@@ -176,6 +176,25 @@ func TestBoundErrors(t *testing.T) {
 	}
 }
 
+// TestBoundErrorBytes checks that errors that quote large values are cut.
+func TestBoundErrorBytes(t *testing.T) {
+	list := make([]any, 30_000)
+	for i := range list {
+		list[i] = map[string]any{"some": "text"}
+	}
+	var errs field.ErrorList
+	for range 50 {
+		errs = append(errs, field.Invalid(field.NewPath("f"), list, "why"))
+	}
+	got := crd.BoundErrors(errs)
+	if text := got.ToAggregate().Error(); len(text) > 10<<20 || len(got) < 2 || len(got) > 5 || !strings.Contains(text, "errors are reported: fix them to see the others") {
+		t.Errorf("%d errors with %d bytes", len(got), len(text))
+	}
+	if got := crd.BoundErrors(errs[:1]); len(got) != 1 {
+		t.Error("a single error is reported, however long it is")
+	}
+}
+
 // TestStatusValidation checks that a write of the status is validated by the schema of the status and
 // by all rules, which see the whole object.
 func TestStatusValidation(t *testing.T) {

@@ -244,7 +244,9 @@ func (s *customSubject) Default(in runtime.Object) {
 	}
 	if v := s.version.Definition().Version(obj.GroupVersionKind().Version); v != nil {
 		if p, err := v.Program(); err == nil {
-			p.Default(obj.Object)
+			if err := p.Default(obj.Object); err != nil && s.err == nil {
+				s.err = apierrors.NewRequestEntityTooLargeError(err.Error())
+			}
 		}
 	}
 }

@@ -27,13 +27,24 @@ type Contradiction struct {
 	Schema NodeRef
 }
 
-// Error lists the contradictions, in the form of Violations.Messages.
+// maxContradictionText is the size of the text of an error after which no contradiction is added.
+const maxContradictionText = 1 << 16
+
+// Error lists the contradictions, in the form of Violations.Messages. If there are very many, it lists
+// the first ones.
 func (e *ContradictionError) Error() string {
-	lines := make([]string, len(e.Contradictions))
+	var b strings.Builder
 	for i, c := range e.Contradictions {
-		lines[i] = fmt.Sprintf("%s in body must be of type %s: %q", c.Path, c.Want, c.Got)
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		if b.Len() > maxContradictionText {
+			fmt.Fprintf(&b, "and %d more", len(e.Contradictions)-i)
+			break
+		}
+		fmt.Fprintf(&b, "%s in body must be of type %s: %q", c.Path, c.Want, c.Got)
 	}
-	return strings.Join(lines, "; ")
+	return b.String()
 }
 
 // contradiction records v if it does not have the type that node id requires. The path

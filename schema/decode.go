@@ -11,7 +11,7 @@ import (
 // are never built. The result is the same as that of Normalize for the parsed text. The
 // strings of the object share memory with one copy of src.
 //
-// The error is a *SyntaxError, a *MetadataError or a *ContradictionError.
+// The error is a *SyntaxError, a *MetadataError, a *ContradictionError or a *DefaultsError.
 func (p *Program) Decode(src []byte, o DecodeOptions) (Object, *Report, error) {
 	obj, report, err := p.decodeFast(src, o)
 	if err == nil {
@@ -27,8 +27,8 @@ func (p *Program) Decode(src []byte, o DecodeOptions) (Object, *Report, error) {
 // SyntaxError reports where and why a text is not JSON.
 type SyntaxError = jsonx.SyntaxError
 
-// errOdd makes Decode fall back to decodeSlowly: the text has an error or duplicate
-// members, which only a walk over the whole tree can handle.
+// errOdd makes Decode fall back to decodeSlowly: the text has an error, duplicate members or
+// too large defaults, which only a walk over the whole tree can handle.
 var errOdd = errors.New("odd input")
 
 // decodeSlowly parses first and normalizes afterwards.
@@ -95,7 +95,7 @@ func (p *Program) decodeFast(src []byte, o DecodeOptions) (Object, *Report, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	if d.r.Duplicates && o.Report {
+	if d.exceeded != nowhere || d.r.Duplicates && o.Report {
 		return nil, nil, errOdd
 	}
 	if d.report != nil {
@@ -229,9 +229,11 @@ func (d *decoder) null(child int32, step Step) (v any, keep bool, err error) {
 		}
 		d.record(NullDropped, child, step)
 		return nil, false, nil
-	case d.defaults:
+	case d.defaults && d.fits(child, nameBytes(step.Key)):
 		d.record(Defaulted, child, step)
 		return d.p.defaultOf(child), true, nil
+	case d.defaults:
+		return nil, true, nil
 	case d.contradictions:
 		return nil, false, errOdd
 	}
@@ -304,6 +306,9 @@ func (d *decoder) item(child int32, i int) (any, error) {
 	if d.defaults && c.flags&(nullable|hasDefault) == hasDefault && d.r.Peek() == 'n' {
 		if _, err := d.r.Scalar('n'); err != nil {
 			return nil, err
+		}
+		if !d.fits(child, 0) {
+			return nil, nil
 		}
 		d.record(Defaulted, child, step)
 		return d.p.defaultOf(child), nil

@@ -1,6 +1,10 @@
 package schema
 
-import "espalier.dev/internal/jsonx"
+import (
+	"math"
+
+	"espalier.dev/internal/jsonx"
+)
 
 // missing fills in the defaults of the fields that obj does not have.
 func (z *normalizer) missing(n *node, obj map[string]any) {
@@ -17,17 +21,34 @@ func (z *normalizer) missing(n *node, obj map[string]any) {
 
 // fill fills in the default of a field.
 func (z *normalizer) fill(obj map[string]any, prop *property) {
-	obj[prop.name] = z.p.defaultOf(prop.node)
-	z.record(Defaulted, prop.node, Step{Key: prop.name})
+	if z.fits(prop.node, nameBytes(prop.name)) {
+		obj[prop.name] = z.p.defaultOf(prop.node)
+		z.record(Defaulted, prop.node, Step{Key: prop.name})
+	}
 }
 
-// Default fills in the defaults of an object in place, and changes nothing else.
-func (p *Program) Default(obj Object) {
-	if !p.hasDefaults {
-		return
+// fits reports whether there is room for a default, and for its name in an object. After the first one that
+// does not fit, none is built, and the result is an error.
+func (z *normalizer) fits(id int32, name int) bool {
+	if z.room -= name + int(z.p.nodes[id].dfltBytes); z.room < 0 && z.exceeded == nowhere {
+		z.exceeded = id
 	}
-	z := normalizer{p: p, defaults: true}
+	return z.exceeded == nowhere
+}
+
+// Default fills in the defaults of an object in place, and changes nothing else. The error is a
+// *DefaultsError; the object is unchanged then.
+func (p *Program) Default(obj Object) error {
+	if !p.hasDefaults {
+		return nil
+	}
+	missing := p.missingBytes(root, obj)
+	if missing.bytes > MaxDefaultBytes {
+		return &DefaultsError{p.ref(missing.last)}
+	}
+	z := normalizer{p: p, defaults: true, room: math.MaxInt}
 	z.fillIn(root, obj)
+	return nil
 }
 
 // fillIn fills in defaults and changes nothing else.
@@ -49,8 +70,10 @@ func (z *normalizer) fillIn(id int32, v any) {
 			}
 			c := &z.p.nodes[child]
 			if x == nil && c.flags&(nullable|hasDefault) == hasDefault {
-				v[k] = z.p.defaultOf(child)
-				z.record(Defaulted, child, step)
+				if z.fits(child, nameBytes(k)) {
+					v[k] = z.p.defaultOf(child)
+					z.record(Defaulted, child, step)
+				}
 				continue
 			}
 			z.push(step)
@@ -65,8 +88,10 @@ func (z *normalizer) fillIn(id int32, v any) {
 		c := &z.p.nodes[n.items]
 		for i, x := range v {
 			if x == nil && c.flags&(nullable|hasDefault) == hasDefault {
-				v[i] = z.p.defaultOf(n.items)
-				z.record(Defaulted, n.items, Step{Index: i, Kind: Index})
+				if z.fits(n.items, 0) {
+					v[i] = z.p.defaultOf(n.items)
+					z.record(Defaulted, n.items, Step{Index: i, Kind: Index})
+				}
 				continue
 			}
 			z.push(Step{Index: i, Kind: Index})
@@ -85,7 +110,7 @@ func (p *Program) defaultOf(id int32) any {
 	}
 	v := jsonx.Copy(n.dflt)
 	if n.flags&defaultsBelow != 0 {
-		z := normalizer{p: p, defaults: true}
+		z := normalizer{p: p, defaults: true, room: math.MaxInt} // dfltBytes has them
 		z.fillIn(id, v)
 	}
 	return v

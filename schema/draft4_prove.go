@@ -1,5 +1,7 @@
 package schema
 
+import "espalier.dev/internal/rx"
+
 // draft4Prover is the fast walk for schemas in the draft-4 dialect, as prover is for
 // structural schemas. The dialect has keywords of its own, and definitions that several
 // schemas can refer to.
@@ -7,13 +9,14 @@ type draft4Prover struct {
 	p *Program
 	// shared is nil if no definition is referred to more than once.
 	shared *sharedVerdicts
+	work   rx.Work
 }
 
 func (w *draft4Prover) proves(id int32, v any) bool {
 	n := &w.p.nodes[id]
 	switch v := v.(type) {
 	case string:
-		if !n.provesString(v) {
+		if !n.provesString(v, &w.work) {
 			return false
 		}
 	case map[string]any:
@@ -52,7 +55,7 @@ func (w *draft4Prover) fields(n *node, obj map[string]any) bool {
 		matched := false
 		if n.draft4 != nil {
 			for i := range n.draft4.patterns {
-				if p := &n.draft4.patterns[i]; p.pattern.match(k) {
+				if p := &n.draft4.patterns[i]; p.pattern.match(k, &w.work) {
 					matched = true
 					if !w.part(p.node, v, k, 0) {
 						return false

@@ -102,7 +102,12 @@ func (w *draft4Walk) fields(r *result, id int32, obj map[string]any, c correlati
 // and reports whether there are any.
 func (w *draft4Walk) patterns(r *result, id int32, k string, v any) (matched bool) {
 	for _, p := range w.p.nodes[id].draft4.patterns {
-		if p.pattern.match(k) {
+		matches := p.pattern.match(k, &w.work)
+		if w.unmatched == nil && w.work.Exceeded() {
+			v := w.violation(Pattern, p.node, k, Operand{Pattern: p.pattern.source, PatternErr: w.work.Err()})
+			w.unmatched = &v
+		}
+		if matches {
 			matched = true
 			w.enter(Step{Key: k, Kind: MapKey})
 			r.merge(w.branch(p.node, v))

@@ -99,23 +99,18 @@ func (p *pattern) compile() (*rx.Regexp, error) {
 }
 
 // match reports whether the pattern matches a text. Nothing matches an invalid pattern, and no
-// pattern a text that is too long for it.
-func (p *pattern) match(s string) bool {
+// pattern a text that is too long for it, or for the work that is left.
+func (p *pattern) match(s string, w *rx.Work) bool {
 	re, err := p.compile()
-	if err != nil {
-		return false
-	}
-	ok, err := re.Match(s)
-	return ok && err == nil
+	return err == nil && w.Match(re, s)
 }
 
-// failure returns why the pattern cannot match a text, or nil if it merely does not.
-func (p *pattern) failure(s string) error {
-	re, err := p.compile()
-	if err != nil {
+// failure returns why the last match was impossible, or nil if the text merely did not match.
+func (p *pattern) failure(w *rx.Work) error {
+	if _, err := p.compile(); err != nil {
 		return err
 	}
-	return re.Check(s)
+	return w.Err()
 }
 
 // failures is the set of number, string, array or object keywords that a value
@@ -258,7 +253,7 @@ func fitsNumber(v float64, typ, format string) bool {
 }
 
 // string checks a string.
-func (c *checks) string(s string) failures {
+func (c *checks) string(s string, w *rx.Work) failures {
 	if c.has&cString != 0 {
 		n := int64(len(s))
 		if c.has&cMaxLength != 0 && n > c.maxLength || c.has&cMinLength != 0 && n/utf8.UTFMax < c.minLength {
@@ -271,7 +266,7 @@ func (c *checks) string(s string) failures {
 			return fMinLength
 		}
 	}
-	if c.pattern != nil && !c.pattern.match(s) {
+	if c.pattern != nil && !c.pattern.match(s, w) {
 		return fPattern
 	}
 	return 0

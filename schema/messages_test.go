@@ -30,8 +30,8 @@ func TestMessages(t *testing.T) {
 		{`{type: integer, multipleOf: 0.5}`, `1`, []string{
 			`<nil>: Invalid value: "": MultipleOf value must be of type integer (default format) in v`}},
 		{`{type: integer, maximum: 3}`, `4`, []string{`v: Invalid value: 4: v in body should be less than or equal to 3`}},
-		{`{type: string, pattern: "^(a|b){1000}$"}`, `"` + strings.Repeat("a", 200_000) + `"`, []string{
-			"v in body should match '^(a|b){1000}$', but a text of 200000 bytes is too long for a regular expression of "}},
+		{`{type: string, pattern: "^(a*b?){1000}$"}`, `"` + strings.Repeat("a", 200_000) + `"`, []string{
+			"v in body should match '^(a*b?){1000}$', but a text of 200000 bytes is too long for a regular expression of "}},
 	} {
 		for _, sem := range both {
 			p := compile(t, `{type: object, properties: {v: `+tt.schema+`}}`, schema.WithSemantics(sem))

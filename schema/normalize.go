@@ -10,8 +10,9 @@ type DecodeOptions struct {
 	// Report requests a Report of the changes.
 	Report bool
 	// FromStorage is for objects that are read from storage: malformed fields of
-	// metadata are dropped instead of rejected, types are not checked, and a missing
-	// generation becomes 1.
+	// metadata are dropped instead of rejected, types are not checked, a missing
+	// generation becomes 1, and an object whose defaults have more than MaxDefaultBytes
+	// gets none: reading it does not fail because the schema has got more defaults.
 	FromStorage bool
 	// WithoutDefaults disables defaulting. It is for the results of a conversion, which
 	// must not get fields that the original lacked.
@@ -33,12 +34,18 @@ func (n *node) child(name string) (id int32, isMapValue bool) {
 // metadata and fills in defaults. It changes obj in place. The report is nil unless o
 // requests it.
 //
-// The error is a *MetadataError or a *ContradictionError. After an error, obj may be
+// The error is a *MetadataError, a *ContradictionError or a *DefaultsError. After an error, obj may be
 // partly normalized.
 func (p *Program) Normalize(obj Object, o DecodeOptions) (*Report, error) {
 	z := p.newNormalizer(o)
+	if o.FromStorage && z.defaults && p.missingBytes(root, obj).bytes > MaxDefaultBytes {
+		z.defaults = false
+	}
 	if err := z.resource(obj, o.FromStorage); err != nil {
 		return nil, err
+	}
+	if z.exceeded != nowhere {
+		return nil, &DefaultsError{p.ref(z.exceeded)}
 	}
 	if err := z.contradictionsFound(); err != nil {
 		return nil, err
@@ -51,7 +58,7 @@ func (p *Program) Normalize(obj Object, o DecodeOptions) (*Report, error) {
 
 func (p *Program) newNormalizer(o DecodeOptions) normalizer {
 	z := normalizer{
-		p: p, old: o.Old,
+		p: p, old: o.Old, room: MaxDefaultBytes,
 		dropNulls:      !p.preserveAll,
 		defaults:       p.hasDefaults && !o.WithoutDefaults,
 		dropMetadata:   o.FromStorage,
@@ -73,6 +80,11 @@ type normalizer struct {
 	defaults       bool
 	dropMetadata   bool
 	contradictions bool
+
+	// room is the number of bytes that defaults may still have. exceeded is the node of the first default
+	// that exceeded it, or nowhere.
+	room     int
+	exceeded int32
 
 	// track is true if path is maintained.
 	track  bool
@@ -290,8 +302,10 @@ func (z *normalizer) null(child int32, obj map[string]any, step Step) bool {
 		delete(obj, step.Key)
 		return true
 	case z.defaults:
-		obj[step.Key] = z.p.defaultOf(child)
-		z.record(Defaulted, child, step)
+		if z.fits(child, nameBytes(step.Key)) {
+			obj[step.Key] = z.p.defaultOf(child)
+			z.record(Defaulted, child, step)
+		}
 		return true
 	}
 	return false
@@ -349,8 +363,10 @@ func (z *normalizer) array(id int32, a []any) error {
 	c := &z.p.nodes[child]
 	for i, v := range a {
 		if v == nil && c.flags&(nullable|hasDefault) == hasDefault && z.defaults {
-			a[i] = z.p.defaultOf(child)
-			z.record(Defaulted, child, Step{Index: i, Kind: Index})
+			if z.fits(child, 0) {
+				a[i] = z.p.defaultOf(child)
+				z.record(Defaulted, child, Step{Index: i, Kind: Index})
+			}
 			continue
 		}
 		if !isContainer(v) && !z.contradictions {

@@ -88,9 +88,11 @@ type node struct {
 	dflt       any
 	// ordinal numbers the properties of an object that have a default, starting with 1.
 	ordinal int32
-	list    *listCheck
-	unions  *unionChecks
-	draft4  *draft4Checks
+	// dfltBytes is the size of dflt as JSON, with the defaults below it.
+	dfltBytes int32
+	list      *listCheck
+	unions    *unionChecks
+	draft4    *draft4Checks
 
 	// parent and step are the position of the schema.
 	parent int32

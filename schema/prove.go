@@ -1,5 +1,7 @@
 package schema
 
+import "espalier.dev/internal/rx"
+
 // proves reports whether a value is certainly valid. It is the fast half of Validate:
 // almost all objects are valid, and for them no other walk is needed. For schemas the
 // result is exact, which logical operators rely on. For metadata and list types, false
@@ -8,7 +10,7 @@ func (w *prover) proves(id int32, v any) bool {
 	n := &w.p.nodes[id]
 	switch v := v.(type) {
 	case string:
-		if !n.provesString(v) {
+		if !n.provesString(v, &w.work) {
 			return false
 		}
 	case map[string]any:
@@ -43,6 +45,7 @@ func (w *prover) proves(id int32, v any) bool {
 type prover struct {
 	p       *Program
 	scratch *scratch
+	work    rx.Work
 }
 
 func (w *prover) object(n *node, obj map[string]any) bool {
@@ -96,12 +99,12 @@ func (w *prover) array(n *node, a []any) bool {
 	return true
 }
 
-func (n *node) provesString(s string) bool {
+func (n *node) provesString(s string, w *rx.Work) bool {
 	if n.accepts&kString.bit() == 0 {
 		return false
 	}
 	c := n.checks
-	return c == nil || c.string(s) == 0 && (c.format == nil || c.format(s)) && (c.enum == nil || enumHasString(c.enum, s))
+	return c == nil || c.string(s, w) == 0 && (c.format == nil || c.format(s)) && (c.enum == nil || enumHasString(c.enum, s))
 }
 
 func enumHasString(allowed []any, s string) bool {

@@ -100,7 +100,8 @@ func (v *Violation) message(name string, f form) string {
 	case Required:
 		return name + in + "is required"
 	case Enum:
-		return should("should be one of [%s]", strings.Join(enumTexts(v.Want.Allowed), " "))
+		texts, more := enumTexts(v.Want.Allowed)
+		return should("should be one of [%s]", strings.Join(texts, " ")) + more
 	case MaxLength:
 		return should("should be at most %d chars long", v.Want.Limit)
 	case MinLength:
@@ -254,8 +255,9 @@ func (v *Violation) fieldError(documented bool) *field.Error {
 		}
 		return field.Required(path, "")
 	case Enum:
-		err := field.NotSupported(path, v.Value, enumTexts(v.Want.Allowed))
-		if documented {
+		texts, more := enumTexts(v.Want.Allowed)
+		err := field.NotSupported(path, v.Value, texts)
+		if err.Detail += more; documented {
 			err.Detail = detail()
 		}
 		return err
@@ -276,16 +278,23 @@ func (v *Violation) fieldError(documented bool) *field.Error {
 	return field.Invalid(path, value, detail())
 }
 
-// enumTexts returns strings unchanged and all other values as JSON.
-func enumTexts(values []any) []string {
-	texts := make([]string, len(values))
+// maxEnumText is the size of the allowed values that a message lists. The largest enums of CRDs in use have
+// a few kilobytes.
+const maxEnumText = 1 << 16
+
+// enumTexts returns strings unchanged and all other values as JSON, and how many are left out.
+func enumTexts(values []any) (texts []string, more string) {
+	size := 0
 	for i, v := range values {
-		if s, ok := v.(string); ok {
-			texts[i] = s
-			continue
+		text, ok := v.(string)
+		if !ok {
+			encoded, _ := json.Marshal(v)
+			text = string(encoded)
 		}
-		text, _ := json.Marshal(v)
-		texts[i] = string(text)
+		if size += len(text) + 1; size > maxEnumText {
+			return texts, fmt.Sprintf(" and %d more", len(values)-i)
+		}
+		texts = append(texts, text)
 	}
-	return texts
+	return texts, ""
 }

@@ -18,17 +18,26 @@ type Report struct {
 }
 
 // maxReportSteps bounds the total length of the paths in a report: in a small text with
-// 10,000 nested levels, each level may have a change.
+// 10,000 nested levels, each level may have a change. A long key counts as several steps: it
+// is in the paths of all changes below it.
 const maxReportSteps = 1 << 18
+
+// bytesPerStep is the length of a key that counts as one step.
+const bytesPerStep = 32
 
 // add adds a change with the path parent + rest, unless the report is full.
 func (r *Report) add(c Change, parent, rest Path) {
-	n := len(parent) + len(rest)
-	if r.steps+n > maxReportSteps {
+	n, long := len(parent)+len(rest), 0
+	for _, path := range [...]Path{parent, rest} {
+		for i := range path {
+			long += len(path[i].Key) / bytesPerStep
+		}
+	}
+	if r.steps+n+long > maxReportSteps {
 		r.Truncated = true
 		return
 	}
-	r.steps += n
+	r.steps += n + long
 	c.Path = append(append(make(Path, 0, n), parent...), rest...)
 	r.Changes = append(r.Changes, c)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/rx"
 )
 
 // Validate validates obj, which should be normal. If old is the object that an update
@@ -38,11 +39,11 @@ func (p *Program) holds(obj Object) bool {
 		if p.sharing {
 			w.shared = newSharedVerdicts()
 		}
-		return w.proves(root, obj)
+		return w.proves(root, obj) && !w.work.Exceeded()
 	}
 	w := prover{p: p, scratch: p.getScratch()}
 	defer p.scratch.Put(w.scratch)
-	return w.proves(root, obj)
+	return w.proves(root, obj) && !w.work.Exceeded()
 }
 
 // violations is the thorough half of Validate. An object of the wrong kind is not
@@ -64,6 +65,9 @@ func (p *Program) violations(ctx context.Context, obj, old Object, isKind bool) 
 		w.extensions(&all, root, obj, listTypes)
 	}
 	w.extensions(&all, root, obj, unionTypes)
+	if len(all) == 0 && w.unmatched != nil {
+		all = Violations{*w.unmatched}
+	}
 	return all
 }
 
@@ -114,6 +118,11 @@ type walker struct {
 	enums map[int32][]any
 	// old compares the values with those of the old object.
 	old comparison
+	// work is that of matching patterns. unmatched is the first text below a logical operator that could
+	// not be matched: if it does match, the operator, such as not, may be violated.
+	work      rx.Work
+	trying    int
+	unmatched *Violation
 }
 
 func newWalker(p *Program, ctx context.Context) *walker {
@@ -136,7 +145,9 @@ func (w *walker) full() bool { return w.kept >= w.limit }
 func (w *walker) try(id int32, v any) result {
 	limit := w.limit
 	w.limit = max(limit, w.kept+1)
+	w.trying++
 	r := w.dialect.branch(id, v)
+	w.trying--
 	w.limit = limit
 	return r
 }
@@ -253,13 +264,17 @@ func (w *walker) string(r *result, id int32, s string) {
 	if c == nil {
 		return
 	}
-	switch c.string(s) {
+	switch c.string(s, &w.work) {
 	case fMaxLength:
 		r.violations = append(r.violations, w.violation(MaxLength, id, s, Operand{Limit: c.maxLength}))
 	case fMinLength:
 		r.violations = append(r.violations, w.violation(MinLength, id, s, Operand{Limit: c.minLength}))
 	case fPattern:
-		r.violations = append(r.violations, w.violation(Pattern, id, s, Operand{Pattern: c.pattern.source, PatternErr: c.pattern.failure(s)}))
+		v := w.violation(Pattern, id, s, Operand{Pattern: c.pattern.source, PatternErr: c.pattern.failure(&w.work)})
+		if w.trying > 0 && w.unmatched == nil && w.work.Exceeded() {
+			w.unmatched = &v
+		}
+		r.violations = append(r.violations, v)
 	}
 	if c.format != nil {
 		r.matched++

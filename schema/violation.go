@@ -153,6 +153,9 @@ func (v *Violation) weight() int {
 		if s, ok := allowed.(string); ok {
 			text += len(s)
 		}
+		if text > maxEnumText {
+			break // messages have no more
+		}
 	}
 	return 1 + len(v.Path)/32 + len(v.Want.Allowed)/100 + text/1000
 }

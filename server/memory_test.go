@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -280,4 +281,81 @@ func TestRequestMemory(t *testing.T) { //nolint:paralleltest // measures the hea
 			h.send(hostileRequest{method: http.MethodDelete, path: q.path + "/a?gracePeriodSeconds=0", code: http.StatusOK})
 		}
 	}
+}
+
+const (
+	defaultedThings     = "/apis/defaulted.example.com/v1/namespaces/default/things"
+	defaultedDefinition = `{
+	"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.defaulted.example.com"},
+	"spec": {"group": "defaulted.example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+		"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {
+			"list": {"type": "array", "items": {"type": "object", "properties": {%[1]s}}},
+			"map": {"type": "object", "additionalProperties": {"type": "object", "properties": {%[1]s}}}}}}}}}]}}`
+	// defaultedFields is the number of fields that have defaults.
+	defaultedFields = 20
+)
+
+// TestDefaultedMemory measures the heap for objects that are much larger with their defaults.
+func TestDefaultedMemory(t *testing.T) { //nolint:paralleltest // measures the heap of the process
+	if testing.Short() {
+		t.Skip("sends large requests")
+	}
+	fields, filled := []string{}, 0
+	for i := range defaultedFields {
+		fields = append(fields, fmt.Sprintf(`"f%02d":{"type":"boolean","default":false}`, i))
+		filled += len(`"f00":false`)
+	}
+	definition := fmt.Sprintf(defaultedDefinition, strings.Join(fields, ","))
+	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} { //nolint:paralleltest // as above
+		t.Run(sem.String(), func(t *testing.T) { testDefaultedMemory(t, sem, definition, filled) })
+	}
+}
+
+func testDefaultedMemory(t *testing.T, sem schema.Semantics, definition string, filled int) {
+	s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(sem), espaliertest.WithCRDs([]byte(definition)))
+	h := newHostile(t, s)
+	body := func(name, field string, n int) string {
+		all := shape{before: `{"apiVersion":"defaulted.example.com/v1","kind":"Thing","metadata":{"name":"` + name + `"},"spec":{"` + field + `":`}
+		items := make([]string, n)
+		for i := range items {
+			if items[i] = "{}"; field == "map" {
+				items[i] = strconv.Quote(strconv.Itoa(i)) + ":{}"
+			}
+		}
+		text := strings.Join(items, ",")
+		if field == "map" {
+			return all.before + "{" + text + "}}}"
+		}
+		return all.before + "[" + text + "]}}"
+	}
+	h.send(hostileRequest{method: http.MethodPost, path: defaultedThings, body: body("seen", "list", 0), code: http.StatusCreated})
+	for _, field := range []string{"list", "map"} {
+		// Too many defaults, too many to be stored, and neither.
+		for _, n := range []int{100_000, (3 << 20) * 9 / 10 / filled, (1 << 20) / 2 / filled} {
+			for _, contentType := range []string{"application/json", "application/yaml", "application/merge-patch+json", "application/apply-patch+yaml", "application/json-patch+json"} {
+				r := hostileRequest{method: http.MethodPost, path: defaultedThings, contentType: contentType, body: body("a", field, n), code: http.StatusCreated}
+				if strings.Contains(contentType, "patch") {
+					r.method, r.path, r.body, r.code = http.MethodPatch, defaultedThings+"/seen?fieldManager=m&force=true", body("seen", field, n), http.StatusOK
+				}
+				if strings.Contains(contentType, "json-patch") {
+					r.body = `[{"op":"replace","path":"/spec","value":` + strings.SplitN(strings.TrimSuffix(r.body, "}"), `"spec":`, 2)[1] + `}]`
+				}
+				if n*filled > 1<<20 {
+					r.code = http.StatusRequestEntityTooLarge
+				}
+				r.name = fmt.Sprintf("%s, %s, %d items, %s", sem, field, n, contentType)
+				grown := peak(func() { h.send(r) })
+				size := uint64(len(r.body) + min(n*filled, schema.MaxDefaultBytes))
+				t.Logf("%3d times: %s", grown/size, r.name)
+				if grown > memoryMultiple*size {
+					t.Errorf("%s: %d bytes with the defaults needed %d bytes of memory", r.name, size, grown)
+				}
+				if r.code == http.StatusCreated {
+					h.send(hostileRequest{method: http.MethodDelete, path: defaultedThings + "/a", code: http.StatusOK})
+				}
+			}
+		}
+	}
+	h.send(hostileRequest{method: http.MethodPost, path: defaultedThings, body: body("a", "list", 100_000), code: http.StatusRequestEntityTooLarge,
+		says: "the defaults of the object have more than 3145728 bytes"})
 }

@@ -9,21 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// MaxWork is the largest product of the number of instructions of a regular expression and the
-// length of a text. Matching takes at most as many steps, each a few nanoseconds, and nothing
-// interrupts it. The usual pattern has less than 100 instructions, which is enough for 2.6 MB.
-const MaxWork = 1 << 28
-
-// maxRepeat is a bound of the number of instructions for each byte of a pattern: Go limits nested
-// repetitions to 1000 in all, and a case-insensitive or optional byte needs two instructions.
-const maxRepeat = 2000
+// MaxWork bounds the steps of matching, which nothing interrupts: a step is one instruction of a regular
+// expression at one position of a text, and takes up to 10 nanoseconds. The product of the number of
+// instructions and the length of the text is a bound of the steps. If it is larger, the steps are counted:
+// at most positions, only few of the instructions matter.
+const MaxWork = 1 << 27
 
 // Regexp is a regular expression that does not match texts if that could take too long.
 type Regexp struct {
 	*regexp.Regexp
-	source string
-	// size is the number of instructions. It is not computed for short texts.
+	// size is the number of instructions.
 	size func() int
+	// program has the instructions, for counting.
+	program func() *syntax.Prog
 }
 
 // Compile compiles a regular expression, without its groups if it has more than max.
@@ -33,36 +31,142 @@ func Compile(source string, max int) (*Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Regexp{re, source, sync.OnceValue(func() int { return instructions(source) })}, nil
+	return &Regexp{re, sync.OnceValue(func() int { return len(instructions(source).Inst) }),
+		sync.OnceValue(func() *syntax.Prog { return instructions(source) })}, nil
 }
 
-// instructions returns the number of instructions of a valid pattern.
-func instructions(source string) int {
+// instructions compiles a valid pattern.
+func instructions(source string) *syntax.Prog {
 	tree, err := syntax.Parse(source, syntax.Perl)
-	if err != nil {
-		return len(source)
+	if err == nil {
+		var prog *syntax.Prog
+		if prog, err = syntax.Compile(tree.Simplify()); err == nil {
+			return prog
+		}
 	}
-	prog, err := syntax.Compile(tree.Simplify())
-	if err != nil {
-		return len(source)
-	}
-	return len(prog.Inst)
+	panic(err) // package regexp has compiled it in the same way
 }
 
-// Match reports whether the pattern matches a text. The error is that the text is too long.
-func (r *Regexp) Match(text string) (bool, error) {
-	if err := r.Check(text); err != nil {
-		return false, err
+// Work is the work of several matches, such as those of all strings of an object, of at most
+// twice MaxWork. The zero value is ready for use, by one goroutine.
+type Work struct {
+	// bound is the work that need not be counted, counted the work that was.
+	bound, counted int
+	last           error
+}
+
+// Exceeded reports whether a text was too long.
+func (w *Work) Exceeded() bool { return w.counted > MaxWork }
+
+// Err returns why the last text could not be matched, or nil.
+func (w *Work) Err() error { return w.last }
+
+// Match reports whether a pattern matches a text. If that would take too long, it is false, and Err
+// returns an error.
+func (w *Work) Match(r *Regexp, text string) bool {
+	w.last = nil
+	if n := r.size() * (len(text) + 1); n <= MaxWork-w.bound {
+		w.bound += n
+		return r.MatchString(text)
 	}
-	return r.MatchString(text), nil
+	matched, steps := r.count(text, MaxWork-w.counted)
+	if w.counted += steps; w.Exceeded() {
+		w.last = r.tooLong(text)
+		return false
+	}
+	return matched
 }
 
 // Check returns an error if a text is too long to be matched once.
 func (r *Regexp) Check(text string) error {
-	if len(text) <= MaxWork/maxRepeat/(len(r.source)+1) || len(text) <= MaxWork/r.size() {
+	if r.size()*(len(text)+1) <= MaxWork {
 		return nil
 	}
-	return r.tooLong(text)
+	if _, steps := r.count(text, MaxWork); steps > MaxWork {
+		return r.tooLong(text)
+	}
+	return nil
+}
+
+// count matches a text like package regexp, in the same steps, and counts them. It ends when there are more
+// than limit.
+func (r *Regexp) count(text string, limit int) (matched bool, steps int) {
+	prog := r.program()
+	steps = len(prog.Inst)
+	anchored := prog.StartCond()&syntax.EmptyBeginText != 0
+	m := machine{prog: prog, seen: make([]int, len(prog.Inst))}
+	next := make([]uint32, 0, len(prog.Inst))
+	before := rune(-1)
+	for at := 0; steps <= limit; {
+		r, width := rune(-1), 0
+		if at < len(text) {
+			r, width = utf8.DecodeRuneInString(text[at:])
+		}
+		if at == 0 || !anchored {
+			next = append(next, uint32(prog.Start))
+		}
+		if len(next) == 0 {
+			return false, steps
+		}
+		if m.follow(next, syntax.EmptyOpContext(before, r)) {
+			return true, steps + m.steps
+		}
+		next = next[:0]
+		for _, pc := range m.reading {
+			if i := &prog.Inst[pc]; r >= 0 && i.MatchRune(r) {
+				next = append(next, i.Out)
+			}
+		}
+		steps += m.steps
+		if width == 0 {
+			return false, steps
+		}
+		before, at = r, at+width
+	}
+	return false, steps
+}
+
+// machine follows the instructions that read nothing.
+type machine struct {
+	prog *syntax.Prog
+	// seen has the round in which an instruction was reached last.
+	seen  []int
+	round int
+	steps int // of the last round
+	// reading are the instructions that read the next character.
+	reading, stack []uint32
+}
+
+// follow finds the instructions that read the next character. It reports whether the pattern matches.
+func (m *machine) follow(from []uint32, here syntax.EmptyOp) bool {
+	m.round++
+	m.reading, m.steps = m.reading[:0], 0
+	m.stack = append(m.stack[:0], from...)
+	for len(m.stack) > 0 {
+		pc := m.stack[len(m.stack)-1]
+		m.stack = m.stack[:len(m.stack)-1]
+		m.steps++
+		if m.seen[pc] == m.round {
+			continue
+		}
+		m.seen[pc] = m.round
+		switch i := &m.prog.Inst[pc]; i.Op {
+		case syntax.InstMatch:
+			return true
+		case syntax.InstAlt, syntax.InstAltMatch:
+			m.stack = append(m.stack, i.Out, i.Arg)
+		case syntax.InstCapture, syntax.InstNop:
+			m.stack = append(m.stack, i.Out)
+		case syntax.InstEmptyWidth:
+			if syntax.EmptyOp(i.Arg)&^here == 0 {
+				m.stack = append(m.stack, i.Out)
+			}
+		case syntax.InstFail:
+		default:
+			m.reading = append(m.reading, pc)
+		}
+	}
+	return false
 }
 
 // CheckAll returns an error if it takes too long to find all matches in a text: every match may
@@ -77,8 +181,7 @@ func (r *Regexp) CheckAll(text string) error {
 	for work, rest := 0, text; rest != ""; {
 		reader := &counter{Reader: strings.NewReader(rest)}
 		at := r.FindReaderIndex(reader)
-		// A reader takes several times as long as a string.
-		if work += reader.runes; work > MaxWork/4/r.size() {
+		if work += reader.runes; work > MaxWork/2/r.size() {
 			return r.tooLong(text)
 		}
 		if at == nil {

@@ -20,7 +20,11 @@ func TestWork(t *testing.T) {
 		{"^(.*a){1000}$", long, false, false},
 		{"^(.*a){1000}$", long[:10_000], true, true},
 		{"^(.*a){1000}$", "", true, true},
-		{strings.Repeat("(x.*a|yb)", 1_000), long, false, false},
+		// Few of the instructions matter.
+		{strings.Repeat("(x.*a|yb)", 1_000), long, true, false},
+		{"^(a?){1000}a{1000}$", strings.Repeat("a", 2_500_000), true, true},
+		{"^(a|b){1000}$", long, true, true},
+		{"(a?){1000}a{1000}$", strings.Repeat("a", 2_500_000), false, false},
 		{"(?i)" + strings.Repeat("abc|xyz|", 2_000), long[:1_000], true, true},
 		// Each of the matches reads all the rest of the text.
 		{"a.*b|a", long, true, false},
@@ -37,13 +41,51 @@ func TestWork(t *testing.T) {
 		if err := re.CheckAll(test.text); (err == nil) != test.all {
 			t.Errorf("%s, %d bytes, all: %v", name, len(test.text), err)
 		}
-		if test.once {
-			if _, err := re.Match(test.text); err != nil {
-				t.Error(err)
-			}
+		var work Work
+		if work.Match(re, test.text); (work.Err() == nil) != test.once || work.Exceeded() == test.once {
+			t.Errorf("%s, %d bytes: %v", name, len(test.text), work.Err())
 		}
 	}
 	if _, err := Compile("(", 16); err == nil {
 		t.Error("an invalid pattern is compiled")
+	}
+}
+
+// TestCount compares what is counted with package regexp.
+func TestCount(t *testing.T) {
+	for _, pattern := range append(patterns, `\Ba`, `(?m)^b$`, `a*?b`, `^$`, `[^a]`, `(?i)K`) {
+		re, err := Compile(pattern, 16)
+		if err != nil {
+			continue // another test has it
+		}
+		for _, text := range append(texts, "\xff", "K") {
+			got, steps := re.count(text, MaxWork)
+			if got != re.MatchString(text) || steps > re.size()*(len(text)+4) {
+				t.Errorf("%s, %q: %t after %d steps", pattern, text, got, steps)
+			}
+		}
+	}
+}
+
+// TestWorkOfTexts matches many texts, each of which is short enough.
+func TestWorkOfTexts(t *testing.T) {
+	re, err := Compile("^(.*a){1000}$", 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Repeat("a", 10_000)
+	var work Work
+	n := 0
+	for ; n < 100 && !work.Exceeded(); n++ {
+		if work.Match(re, text) == work.Exceeded() {
+			t.Errorf("text %d: %v", n, work.Err())
+		}
+	}
+	if n < 2 || n > 10 {
+		t.Errorf("%d texts are matched", n)
+	}
+	// The work of short texts has a bound of its own.
+	if !work.Match(re, text[:1000]) || work.Err() != nil {
+		t.Error(work.Err())
 	}
 }

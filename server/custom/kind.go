@@ -132,7 +132,7 @@ func (k *customKind) Decode(src []byte, o schema.DecodeOptions) (runtime.Object,
 	}
 	obj, report, err := program.Decode(src, o)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, tooLarge(err)
 	}
 	if err := k.contradictsStorage(obj, o); err != nil {
 		return nil, nil, err
@@ -299,10 +299,25 @@ func (k *customKind) converted(obj schema.Object, old []byte) (schema.Object, er
 	return out, err
 }
 
-func (k *customKind) Default(obj runtime.Object) {
-	if program, err := k.program(); err == nil { // it has decoded the object
-		program.Default(content(obj))
+// Default applies no defaults if they are too large: the caller's interface has no errors, so applyDefaults
+// must follow.
+func (k *customKind) Default(obj runtime.Object) { _ = k.applyDefaults(content(obj)) }
+
+// applyDefaults applies defaults. The error is an API status.
+func (k *customKind) applyDefaults(obj schema.Object) error {
+	program, err := k.program()
+	if err != nil {
+		return err
 	}
+	return tooLarge(program.Default(obj))
+}
+
+// tooLarge returns the API status for an object whose defaults are too large, and other errors as they are.
+func tooLarge(err error) error {
+	if large := (*schema.DefaultsError)(nil); errors.As(err, &large) {
+		return apierrors.NewRequestEntityTooLargeError(large.Error())
+	}
+	return err
 }
 
 func (k *customKind) Prepare(_ context.Context, obj, old runtime.Object) error {

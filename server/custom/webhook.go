@@ -29,6 +29,9 @@ import (
 // conversionTime limits a call of a conversion webhook.
 const conversionTime = 30 * time.Second
 
+// maxConverted is the size limit of a converted object, that of a request. etcd accepts half of it.
+const maxConverted = 3 << 20
+
 // ConversionError is returned when a conversion webhook cannot be reached, or does not return
 // the converted object. It is not about the stored object.
 type ConversionError struct {
@@ -149,6 +152,9 @@ func (c *webhookConverter) ask(obj schema.Object, to runtimeschema.GroupVersion)
 	}
 	if len(converted) != 1 {
 		return nil, fmt.Errorf("it returned %d objects, expected 1", len(converted))
+	}
+	if n := len(converted[0].Raw); n > maxConverted {
+		return nil, fmt.Errorf("it returned an object of %d bytes: the limit is %d", n, maxConverted)
 	}
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(converted[0].Raw); err != nil {

@@ -80,6 +80,8 @@ func TestWebhookClients(t *testing.T) {
 				obj.SetLabels(map[string]string{"Bad Key": "x"})
 			case 6:
 				obj.SetKind("")
+			case 9:
+				obj.Object["spec"] = strings.Repeat("x", maxConverted)
 			}
 			raw, err := json.Marshal(obj.Object)
 			if err != nil {
@@ -110,7 +112,8 @@ func TestWebhookClients(t *testing.T) {
 	}
 	bundle := pemOf(server)
 	for _, says := range []string{"it returned 0 objects, expected 1", "", "it returned 2 objects, expected 1",
-		"returned invalid object: must have the same name", "returned invalid metadata: ", "failed: Object 'Kind' is missing", "failed: ", "failed: invalid character"} {
+		"returned invalid object: must have the same name", "returned invalid metadata: ", "failed: Object 'Kind' is missing", "failed: ", "failed: invalid character",
+		"failed: it returned an object of 3"} {
 		err := convert(&api.WebhookClientConfig{URL: &target, CABundle: bundle})
 		if says == "" && err != nil || says != "" && (!IsConversionError(err) || !strings.Contains(err.Error(), says)) || requested != "/x" {
 			t.Errorf("%v, want %q, path %s", err, says, requested)

@@ -57,6 +57,9 @@ func (w *write) apply(ctx context.Context, a *applyBody, live *unstructured.Unst
 		if live != nil {
 			o.Old = live.Object
 		}
+		if err := kind.applyDefaults(merged.Object); err != nil {
+			return nil, err
+		}
 		if err := kind.contradictsStorage(merged.Object, o); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}

@@ -69,6 +69,9 @@ func (w *write) decode(in runtime.SerializerInfo, warn bool) (*unstructured.Unst
 // decodingError returns the error for a body that cannot be decoded. into is empty unless the
 // decoder came to fill it. gvk is nil if the kind of the body is unknown.
 func (w *write) decodingError(into runtime.Object, gvk *runtimeschema.GroupVersionKind, err error) error {
+	if apierrors.IsRequestEntityTooLargeError(err) {
+		return err
+	}
 	kinds, _, unknown := w.scope.Typer.ObjectKinds(into)
 	if unknown != nil {
 		return apierrors.NewBadRequest(unknown.Error())

@@ -18,8 +18,8 @@ import (
 )
 
 // mutation is what admission plugins use to change the object of one request. They call the
-// defaulter after each change, which normalizes the object: the next plugin sees no unknown
-// fields, and values of the right types.
+// defaulter after each change. In kep semantics it also normalizes the object: the next plugin
+// sees no unknown fields, and values of the right types.
 type mutation struct {
 	*handlers.RequestScope
 	kind *customKind
@@ -62,14 +62,14 @@ func (h *Handler) Mutate(ctx context.Context, d *crd.Definition, version string,
 func runMutation(ctx context.Context, k Kind, scope *handlers.RequestScope, plugins admission.MutationInterface,
 	a admission.Attributes, obj, old *unstructured.Unstructured) error {
 	kind, ok := k.(*customKind)
-	if !ok || !kind.Definition().Semantics().NormalizesMutations() {
+	if !ok {
 		return plugins.Admit(ctx, a, scope)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	m := &mutation{RequestScope: scope, kind: kind, old: old, stop: stop}
 	err := plugins.Admit(ctx, a, m)
-	if err == nil && m.changed {
+	if err == nil && m.changed && kind.Definition().Semantics().NormalizesMutations() {
 		m.normalize(obj)
 	}
 	if m.err != nil {
@@ -81,7 +81,7 @@ func runMutation(ctx context.Context, k Kind, scope *handlers.RequestScope, plug
 // GetObjectDefaulter returns what normalizes the object after a change.
 func (m *mutation) GetObjectDefaulter() runtime.ObjectDefaulter { return m }
 
-// Default normalizes an object, in the version in which a plugin has changed it.
+// Default normalizes an object, or applies its defaults, in the version in which a plugin has changed it.
 func (m *mutation) Default(in runtime.Object) {
 	m.changed = true
 	obj, ok := in.(*unstructured.Unstructured)
@@ -94,17 +94,31 @@ func (m *mutation) Default(in runtime.Object) {
 
 func (m *mutation) normalize(obj *unstructured.Unstructured) {
 	gv := obj.GroupVersionKind().GroupVersion()
-	kind, err := m.kind.kinds.kind(gv.Version)
+	changed, err := m.kind.kinds.kind(gv.Version)
 	if err != nil {
 		return // as above
+	}
+	kind := changed.(*customKind)
+	if !kind.Definition().Semantics().NormalizesMutations() {
+		m.fail(kind.applyDefaults(obj.Object))
+		return
 	}
 	o := schema.DecodeOptions{}
 	if m.old != nil {
 		// A conversion that fails leaves nothing to compare with.
 		o.Old, _ = m.kind.kinds.convertCopy(m.old.Object, gv, reading)
 	}
-	if err = kind.(*customKind).normalize(obj.Object, o); err != nil && m.err == nil {
-		m.err = apierrors.NewBadRequest(fmt.Sprintf("the object is malformed after the changes of mutating admission: %v", err))
+	err = tooLarge(kind.normalize(obj.Object, o))
+	if err != nil && !apierrors.IsRequestEntityTooLargeError(err) {
+		err = apierrors.NewBadRequest(fmt.Sprintf("the object is malformed after the changes of mutating admission: %v", err))
+	}
+	m.fail(err)
+}
+
+// fail ends the admission of an object with an error, unless it is nil or admission has failed already.
+func (m *mutation) fail(err error) {
+	if err != nil && m.err == nil {
+		m.err = err
 		m.stop()
 	}
 }

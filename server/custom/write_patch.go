@@ -161,6 +161,9 @@ func (w *write) applyJSONPatch(ctx context.Context, live *unstructured.Unstructu
 		// The object is malformed, not invalid.
 		return nil, apierrors.NewBadRequest(contradiction.Error())
 	}
+	if apierrors.IsRequestEntityTooLargeError(err) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, apierrors.NewInvalid(runtimeschema.GroupKind{}, "",
 			field.ErrorList{field.Invalid(field.NewPath("patch"), string(patched), err.Error())})
