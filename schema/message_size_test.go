@@ -36,15 +36,15 @@ func TestMessageSize(t *testing.T) {
 	for i := range 10_000 {
 		fmt.Fprintf(&values, `"f%d":1,`, i)
 	}
-	p := compile(t, `{type: object, properties: {m: {type: object, additionalProperties: {type: object, properties: {n: {type: array, items: {type: string}}}}}}}`, schema.WithSemantics(schema.KEP))
-	_, report, err := p.Decode([]byte(`{"m":{"`+name+`":{`+values.String()+`"n":[]}}}`), schema.DecodeOptions{Report: true})
+	p := compile(t, `{type: object, properties: {m: {type: object, additionalProperties: {type: object, properties: {list: {type: array, items: {type: string}}}}}}}`, schema.WithSemantics(schema.KEP))
+	_, report, err := p.Decode([]byte(`{"m":{"`+name+`":{`+values.String()+`"list":[]}}}`), schema.DecodeOptions{Report: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := len(strings.Join(report.UnknownFields(), "")); n == 0 || n > 10<<20 || !report.Truncated {
 		t.Errorf("unknown fields with %d bytes", n)
 	}
-	_, _, err = p.Decode([]byte(`{"m":{"`+name+`":{"n":[`+strings.Repeat("1,", 10_000)+`1]}}}`), schema.DecodeOptions{})
+	_, _, err = p.Decode([]byte(`{"m":{"`+name+`":{"list":[`+strings.Repeat("1,", 10_000)+`1]}}}`), schema.DecodeOptions{})
 	if err == nil || len(err.Error()) > 1<<20 || !strings.HasSuffix(err.Error(), " more") {
 		t.Errorf("%.100v", err)
 	}

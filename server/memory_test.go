@@ -335,7 +335,10 @@ func testDefaultedMemory(t *testing.T, sem schema.Semantics, definition string, 
 			for _, contentType := range []string{"application/json", "application/yaml", "application/merge-patch+json", "application/apply-patch+yaml", "application/json-patch+json"} {
 				r := hostileRequest{method: http.MethodPost, path: defaultedThings, contentType: contentType, body: body("a", field, n), code: http.StatusCreated}
 				if strings.Contains(contentType, "patch") {
-					r.method, r.path, r.body, r.code = http.MethodPatch, defaultedThings+"/seen?fieldManager=m&force=true", body("seen", field, n), http.StatusOK
+					r.method, r.path, r.body, r.code = http.MethodPatch, defaultedThings+"/seen?fieldManager=m", body("seen", field, n), http.StatusOK
+				}
+				if strings.Contains(contentType, "apply") {
+					r.path += "&force=true"
 				}
 				if strings.Contains(contentType, "json-patch") {
 					r.body = `[{"op":"replace","path":"/spec","value":` + strings.SplitN(strings.TrimSuffix(r.body, "}"), `"spec":`, 2)[1] + `}]`

@@ -3,6 +3,7 @@ package object
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -130,6 +131,9 @@ func (c *Checker) Check(ctx context.Context, source []byte, old schema.Object, f
 			return c.rejection(nil, err)
 		}
 		findings := c.rejection(version, err)
+		if large := (*schema.DefaultsError)(nil); errors.As(err, &large) {
+			return findings // without its defaults, the object would have other errors
+		}
 		findings = append(findings, c.rest(ctx, version, source, old, fields, findings)...)
 		return append(findings, c.compare(ctx, source, written, result, err)...)
 	}

@@ -22,6 +22,7 @@ import (
 func (c *Checker) rejection(version *crd.Version, err error) []analysis.Finding {
 	var metadata *schema.MetadataError
 	var contradiction *schema.ContradictionError
+	var defaults *schema.DefaultsError
 	switch {
 	case errors.As(err, &metadata):
 		if strings.HasSuffix(metadata.Path.Pointer(), "/metadata") {
@@ -39,6 +40,9 @@ func (c *Checker) rejection(version *crd.Version, err error) []analysis.Finding 
 			})
 		}
 		return all
+	case errors.As(err, &defaults):
+		return []analysis.Finding{{Rule: RuleDecode, Severity: analysis.Error, Message: err.Error(),
+			Schema: c.SchemaLocation(version, defaults.Schema.Path())}}
 	}
 	return []analysis.Finding{{Rule: RuleDecode, Severity: analysis.Error, Message: err.Error()}}
 }
