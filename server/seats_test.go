@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+
 	"espalier.dev/api"
 	"espalier.dev/server"
 	"espalier.dev/server/faults"
@@ -105,8 +107,17 @@ func TestAbandonedWork(t *testing.T) {
 			if resp := write(jane, "a"); resp.StatusCode != http.StatusCreated {
 				t.Fatalf("before: %d", resp.StatusCode)
 			}
+			servertest.Eventually(t, func() error {
+				level := func(c *http.Client) string {
+					return send(t, c, http.MethodGet, maps, nil).Header.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID)
+				}
+				if test.fairness && level(joe) == level(admin) {
+					return errors.New("the priority levels do not take effect")
+				}
+				return nil
+			})
 			left := 0
-			for left <= test.want && abandon(t, joe, s.URL()+servertest.CRDs, servertest.ThingCRD("hang.example.com"), started) {
+			for left < 200 && abandon(t, joe, s.URL()+servertest.CRDs, servertest.ThingCRD("hang.example.com"), started) {
 				left++
 				wantAbandoned(left)
 			}
