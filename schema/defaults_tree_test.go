@@ -21,25 +21,29 @@ func TestDefaultOnly(t *testing.T) {
 		`{"o":[{}]}`: `{"o":[{}]}`, `{"l":{"a":null}}`: `{"l":{"a":null}}`, `{"m":[{}]}`: `{"m":[{}]}`, `{"o":1}`: `{"o":1}`,
 	} {
 		obj := parsed(t, text).(map[string]any)
-		if p.Default(obj); !Equal(obj, parsed(t, want)) {
+		if err := p.Default(obj); err != nil || !Equal(obj, parsed(t, want)) {
 			t.Errorf("%s: got %v, want %s", text, obj, want)
 		}
 	}
 	obj := Object{"o": map[string]any(nil)}
-	if p.Default(obj); obj["o"] == nil || len(obj["o"].(map[string]any)) > 0 {
+	if err := p.Default(obj); err != nil || obj["o"] == nil || len(obj["o"].(map[string]any)) > 0 {
 		t.Errorf("a nil map: got %v", obj)
 	}
 	// Each use of a default is a copy.
 	one, other := parsed(t, `{"l":[null,null]}`).(map[string]any), parsed(t, `{"l":[null]}`).(map[string]any)
-	p.Default(one)
+	if err := p.Default(one); err != nil {
+		t.Error(err)
+	}
 	one["l"].([]any)[0].(map[string]any)["b"] = "changed"
-	p.Default(other)
+	if err := p.Default(other); err != nil {
+		t.Error(err)
+	}
 	if !Equal(one["l"].([]any)[1], other["l"].([]any)[0]) {
 		t.Errorf("a change of a default reaches others: got %v, %v", one, other)
 	}
 	without := compiled(t, `{"type":"object","properties":{"a":{"type":"string"}}}`)
 	obj = Object{"a": nil}
-	if without.Default(obj); !Equal(obj, Object{"a": nil}) {
+	if err := without.Default(obj); err != nil || !Equal(obj, Object{"a": nil}) {
 		t.Errorf("no defaults: got %v", obj)
 	}
 }

@@ -75,7 +75,7 @@ func TestJSONSchemaDefaults(t *testing.T) {
 				t.Errorf("%s: %s: got %v, %v, want %s", text, c[0], obj, err, c[1])
 			}
 			tree := parsed(t, c[0]).(map[string]any)
-			if p.Default(tree); !Equal(tree, parsed(t, c[1])) {
+			if err := p.Default(tree); err != nil || !Equal(tree, parsed(t, c[1])) {
 				t.Errorf("%s: %s: Default: got %v, want %s", text, c[0], tree, c[1])
 			}
 		}
@@ -160,7 +160,9 @@ func TestDefaultedValues(t *testing.T) {
 	obj := Object{"a": []any{map[string]any{}, map[string]any{"x": []any{}}, map[string]any{}}, "m": map[string]any{"k": nil, "l": map[string]any{"u": 1}}}
 	got, low := p.DefaultedValues(obj, 1000), p.DefaultedValues(obj, 5)
 	before := count(obj)
-	p.Default(obj)
+	if err := p.Default(obj); err != nil {
+		t.Error(err)
+	}
 	if want := count(obj); got != want || want <= before || low != 6 {
 		t.Errorf("got %d and, with a limit of 5, %d; want %d", got, low, want)
 	}

@@ -79,7 +79,7 @@ func endpoint(t testing.TB, d *crd.Definition, version, subresource string) *Man
 		t.Fatal(err)
 	}
 	m, err := New(Config{Types: NewTypes(d), Kind: v.GroupVersionKind(), Subresource: subresource, Reset: reset,
-		Default: func(obj map[string]any) { program.Default(obj) }})
+		Default: func(obj map[string]any) { _ = program.Default(obj) }})
 	if err != nil {
 		t.Fatal(err)
 	}
