@@ -229,11 +229,12 @@ func (d *decoder) null(child int32, step Step) (v any, keep bool, err error) {
 		}
 		d.record(NullDropped, child, step)
 		return nil, false, nil
-	case d.defaults && d.fits(child, nameBytes(step.Key)):
+	case d.defaults:
+		if !d.fits(child, nameBytes(step.Key)) {
+			return nil, false, errOdd
+		}
 		d.record(Defaulted, child, step)
 		return d.p.defaultOf(child), true, nil
-	case d.defaults:
-		return nil, true, nil
 	case d.contradictions:
 		return nil, false, errOdd
 	}
@@ -308,7 +309,7 @@ func (d *decoder) item(child int32, i int) (any, error) {
 			return nil, err
 		}
 		if !d.fits(child, 0) {
-			return nil, nil
+			return nil, errOdd
 		}
 		d.record(Defaulted, child, step)
 		return d.p.defaultOf(child), nil

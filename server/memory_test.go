@@ -331,7 +331,7 @@ func testDefaultedMemory(t *testing.T, sem schema.Semantics, definition string, 
 	h.send(hostileRequest{method: http.MethodPost, path: defaultedThings, body: body("seen", "list", 0), code: http.StatusCreated})
 	for _, field := range []string{"list", "map"} {
 		// Too many defaults, too many to be stored, and neither.
-		for _, n := range []int{100_000, (3 << 20) * 9 / 10 / filled, (1 << 20) / 2 / filled} {
+		for _, n := range []int{100_000, (3 << 20) * 9 / 10 / filled, (1 << 20) / 4 / filled} {
 			for _, contentType := range []string{"application/json", "application/yaml", "application/merge-patch+json", "application/apply-patch+yaml", "application/json-patch+json"} {
 				r := hostileRequest{method: http.MethodPost, path: defaultedThings, contentType: contentType, body: body("a", field, n), code: http.StatusCreated}
 				if strings.Contains(contentType, "patch") {
