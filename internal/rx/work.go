@@ -72,7 +72,7 @@ func (w *Work) Match(r *Regexp, text string) bool {
 		w.bound += n
 		return r.MatchString(text)
 	}
-	matched, steps := r.count(text, MaxWork-w.counted)
+	matched, steps := r.count(text, MaxWork-w.counted, false)
 	if w.counted += steps; w.Exceeded() {
 		w.last = r.tooLong(text)
 		return false
@@ -80,20 +80,20 @@ func (w *Work) Match(r *Regexp, text string) bool {
 	return matched
 }
 
-// Check returns an error if a text is too long to be matched once.
+// Check returns an error if it takes too long to find the first match in a text.
 func (r *Regexp) Check(text string) error {
 	if r.size()*(len(text)+1) <= MaxWork {
 		return nil
 	}
-	if _, steps := r.count(text, MaxWork); steps > MaxWork {
+	if _, steps := r.count(text, MaxWork, true); steps > MaxWork {
 		return r.tooLong(text)
 	}
 	return nil
 }
 
 // count matches a text like package regexp, in the same steps, and counts them. It ends when there are more
-// than limit.
-func (r *Regexp) count(text string, limit int) (matched bool, steps int) {
+// than limit. Where the first match ends is not known as soon as there is one: find is set for the steps until then.
+func (r *Regexp) count(text string, limit int, find bool) (matched bool, steps int) {
 	prog := r.program()
 	steps = len(prog.Inst)
 	anchored := prog.StartCond()&syntax.EmptyBeginText != 0
@@ -109,10 +109,12 @@ func (r *Regexp) count(text string, limit int) (matched bool, steps int) {
 			next = append(next, uint32(prog.Start))
 		}
 		if len(next) == 0 {
-			return false, steps
+			return matched, steps
 		}
 		if m.follow(next, syntax.EmptyOpContext(before, r)) {
-			return true, steps + m.steps
+			if matched = true; !find {
+				return true, steps + m.steps
+			}
 		}
 		next = next[:0]
 		for _, pc := range m.reading {
@@ -122,11 +124,11 @@ func (r *Regexp) count(text string, limit int) (matched bool, steps int) {
 		}
 		steps += m.steps
 		if width == 0 {
-			return false, steps
+			return matched, steps
 		}
 		before, at = r, at+width
 	}
-	return false, steps
+	return matched, steps
 }
 
 // machine follows the instructions that read nothing.
@@ -141,7 +143,7 @@ type machine struct {
 }
 
 // follow finds the instructions that read the next character. It reports whether the pattern matches.
-func (m *machine) follow(from []uint32, here syntax.EmptyOp) bool {
+func (m *machine) follow(from []uint32, here syntax.EmptyOp) (matched bool) {
 	m.round++
 	m.reading, m.steps = m.reading[:0], 0
 	m.stack = append(m.stack[:0], from...)
@@ -155,7 +157,7 @@ func (m *machine) follow(from []uint32, here syntax.EmptyOp) bool {
 		m.seen[pc] = m.round
 		switch i := &m.prog.Inst[pc]; i.Op {
 		case syntax.InstMatch:
-			return true
+			matched = true
 		case syntax.InstAlt, syntax.InstAltMatch:
 			m.stack = append(m.stack, i.Out, i.Arg)
 		case syntax.InstCapture, syntax.InstNop:
@@ -169,7 +171,7 @@ func (m *machine) follow(from []uint32, here syntax.EmptyOp) bool {
 			m.reading = append(m.reading, pc)
 		}
 	}
-	return false
+	return matched
 }
 
 // CheckAll returns an error if it takes too long to find all matches in a text: every match may

@@ -59,9 +59,11 @@ func TestCount(t *testing.T) {
 			continue // another test has it
 		}
 		for _, text := range append(texts, "\xff", "K") {
-			got, steps := re.count(text, MaxWork)
-			if got != re.MatchString(text) || steps > re.size()*(len(text)+4) {
-				t.Errorf("%s, %q: %t after %d steps", pattern, text, got, steps)
+			for _, find := range []bool{false, true} {
+				got, steps := re.count(text, MaxWork, find)
+				if got != re.MatchString(text) || steps > 3*re.size()*(len(text)+2) {
+					t.Errorf("%s, %q: %t after %d steps", pattern, text, got, steps)
+				}
 			}
 		}
 	}

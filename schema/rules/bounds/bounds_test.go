@@ -62,7 +62,7 @@ func TestBounds(t *testing.T) {
 		"isQuantity('1e-999999999')":                           "false",
 		"s.matches('^(.*a){1000}$')":                           pattern,
 		"s.matches('^(.*a){1000}' + '$')":                      pattern,
-		"s.find('(.*b){1000}')":                                pattern,
+		"s.find('(.*a){1000}')":                                pattern,
 		"s.findAll('a.*b|a').size()":                           pattern,
 		"s.replace('', 'bbbbbbbbbbbbbbbbbbbb')":                replace,
 		"s.replace('a', 'bbbbbbbbbbbbbbbbbbbb').size()":        replace,
