@@ -105,8 +105,9 @@ func TestBuild(t *testing.T) {
 			  some: {type: array, x-kubernetes-preserve-unknown-fields: true, items: {type: object, properties: {x: {type: string}}}},
 			  others: {type: array, items: {type: object, properties: {x: {type: string}}}}}`,
 			[]string{
-				"Foo: spec? FooSpec", "FooSpec: kept? []JSON nested? FooSpecNested others? []FooSpecOthersItem pruned? []FooSpecPrunedItem some? []FooSpecSomeItem",
-				"FooSpecNested: open x? JSON", "FooSpecOthersItem: x? string", "FooSpecPrunedItem:", "FooSpecSomeItem: open x? string",
+				"Foo: spec? FooSpec", "FooSpec: kept? []FooSpecKeptItem nested? FooSpecNested others? []FooSpecOthersItem pruned? []FooSpecPrunedItem some? []FooSpecSomeItem",
+				"FooSpecKeptItem: open", "FooSpecNested: open x? FooSpecNestedX", "FooSpecNestedX: open", "FooSpecOthersItem: x? string", "FooSpecPrunedItem:",
+				"FooSpecSomeItem: open x? string",
 			},
 		},
 		"identical schemas share a type": {

@@ -44,13 +44,8 @@ func (c cursors) keepUnknown() bool {
 
 // kind returns the kind of the value.
 func (c cursors) kind() ValueKind {
-	s := c.schema()
-	if s == nil {
-		return JSON
+	if s := c.schema(); s != nil {
+		return KindOf(s)
 	}
-	kind := KindOf(s)
-	if kind == Object && len(s.Properties) == 0 && c.keepUnknown() {
-		return JSON
-	}
-	return kind
+	return JSON
 }

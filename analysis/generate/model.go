@@ -115,7 +115,7 @@ func (k ValueKind) String() string {
 	return [...]string{"string", "integer", "number", "boolean", "int-or-string", "list", "map", "object", "resource", "JSON"}[k]
 }
 
-// KindOf returns the kind of values with a structural schema, regardless of the schemas around it.
+// KindOf returns the kind of values with a structural schema.
 func KindOf(s *schema.Structural) ValueKind {
 	switch {
 	case s.XIntOrString:

@@ -79,8 +79,7 @@ func scalar(v *generate.Value, elem bool) *expression {
 	case generate.Resource:
 		return rawType
 	case generate.JSON:
-		// controller-gen derives an object that does not preserve its fields from a RawExtension.
-		if v.Schema.Type == "object" && (elem || !v.Schema.XPreserveUnknownFields) {
+		if elem && v.Schema.Type == "object" {
 			return rawType
 		}
 	}
