@@ -2,6 +2,7 @@ package main
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,8 +81,8 @@ func without(all []*mutant, list []*equivalent) (rest []*mutant, err error) {
 	}
 	for _, e := range list {
 		if dir := e.file[:max(0, strings.LastIndexByte(e.file, '/'))]; !used[e] && packages[dir] {
-			return nil, fmt.Errorf("equivalent.txt:%d: no mutant of %s in %s has these lines", e.line, e.function, e.file)
+			err = errors.Join(err, fmt.Errorf("equivalent.txt:%d: no mutant of %s in %s has these lines", e.line, e.function, e.file))
 		}
 	}
-	return rest, nil
+	return rest, err
 }

@@ -253,8 +253,24 @@ func TestChoose(t *testing.T) {
 
 // TestEquivalent checks the list of equivalent mutants.
 func TestEquivalent(t *testing.T) {
-	if _, err := parseEquivalent(equivalentText); err != nil {
-		t.Errorf("equivalent.txt:%v", err)
+	list, err := parseEquivalent(equivalentText)
+	if err != nil {
+		t.Fatalf("equivalent.txt:%v", err)
+	}
+	dir, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := load(dir, mutated)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _, err := find(dir, loaded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := without(all, list); err != nil {
+		t.Error(err)
 	}
 	for text, want := range map[string]string{
 		"a.go f\n-a\n+b\n":               "1: no reason",
