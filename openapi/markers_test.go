@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"espalier.dev/internal/testcase"
+	"espalier.dev/internal/gomod"
 )
 
 // TestMarkers holds markers.json to what the comments in the sources of Kubernetes' types say.
@@ -23,7 +23,7 @@ import (
 func TestMarkers(t *testing.T) {
 	r := &markerReader{root: map[string]string{}, packages: map[string]*sourcePackage{}, imports: map[string]bool{}}
 	for _, module := range []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/kube-aggregator"} {
-		dir, err := testcase.ModuleDir("", module)
+		dir, err := gomod.Dir("", module)
 		if err != nil {
 			t.Skipf("the sources of Kubernetes' types are not available: %v", err)
 		}

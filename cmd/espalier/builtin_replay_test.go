@@ -29,7 +29,7 @@ import (
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/analysis/object"
 	"espalier.dev/espaliertest"
-	"espalier.dev/internal/testcase"
+	"espalier.dev/internal/gomod"
 	"espalier.dev/kinds"
 )
 
@@ -47,7 +47,7 @@ func TestBuiltinReplay(t *testing.T) {
 	if dir := os.Getenv("ESPALIER_REPLAY"); dir != "" {
 		objects.read(dir)
 	} else {
-		module, err := testcase.ModuleDir("", "k8s.io/api")
+		module, err := gomod.Dir("", "k8s.io/api")
 		if err != nil {
 			t.Fatal(err)
 		}

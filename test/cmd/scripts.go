@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"espalier.dev/internal/testcase"
+	"espalier.dev/internal/gomod"
 )
 
 const (
@@ -48,7 +48,7 @@ func checkTools(names []string) error {
 // copyScripts copies the scripts and their data from the module cache, which is read-only, to a
 // new directory. The scripts expect their programs below it.
 func copyScripts(to, kubectl, convert string) error {
-	from, err := testcase.ModuleDir("", "k8s.io/kubernetes@"+kubernetesVersion)
+	from, err := gomod.Dir("", "k8s.io/kubernetes@"+kubernetesVersion)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"espalier.dev/internal/testcase"
+	"espalier.dev/internal/gomod"
 	"espalier.dev/test/oracle/builtin"
 )
 
@@ -121,7 +121,7 @@ func builtinReferences(t *testing.T) (chan *builtin.Reference, *builtin.Runner, 
 // modules in BUILTIN_MODULES. If BUILTIN_HELM names the program helm, it also renders their charts.
 func compareManifests(t *testing.T, runner *builtin.Runner, kinds []*builtin.Kind) {
 	for _, module := range append([]string{"k8s.io/kubernetes"}, strings.Fields(os.Getenv("BUILTIN_MODULES"))...) {
-		dir, err := testcase.ModuleDir("../oracle36", module)
+		dir, err := gomod.Dir("../oracle36", module)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,13 +11,13 @@ import (
 	"strings"
 	"testing"
 
-	"espalier.dev/internal/testcase"
+	"espalier.dev/internal/gomod"
 )
 
 // moduleDir returns the directory of a module in the module cache.
 func moduleDir(t *testing.T, module, version string) string {
 	t.Helper()
-	dir, err := testcase.ModuleDir("", module+"@"+version)
+	dir, err := gomod.Dir("", module+"@"+version)
 	if err != nil {
 		t.Skipf("%s is not available: %v", module, err)
 	}

@@ -21,7 +21,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 
-	"espalier.dev/internal/testcase"
+	"espalier.dev/internal/gomod"
 )
 
 var (
@@ -37,7 +37,7 @@ func TestReference(t *testing.T) {
 		t.Skip("takes minutes: `make conformance` runs it")
 	}
 	tmp := t.TempDir()
-	source, err := testcase.ModuleDir("", module)
+	source, err := gomod.Dir("", module)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 	"strings"
 	"syscall"
 
-	"espalier.dev/internal/testcase"
+	"espalier.dev/internal/gomod"
 )
 
 func main() {
@@ -221,7 +221,7 @@ func sorted(names []string) []string {
 // copyModule copies the source of a module, because the module cache is read-only and suites
 // write files.
 func copyModule(p project, dir string) (string, error) {
-	module, err := testcase.ModuleDir("", p.module+"@"+p.version)
+	module, err := gomod.Dir("", p.module+"@"+p.version)
 	if err != nil {
 		return "", err
 	}

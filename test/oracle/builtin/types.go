@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"espalier.dev/internal/testcase"
+	"espalier.dev/internal/gomod"
 	"espalier.dev/kinds"
 )
 
@@ -42,7 +42,7 @@ func newTypes(ref *Reference) (*types, error) {
 		return nil, err
 	}
 	t := &types{fields: a.Fields, constants: maps.Clone(texts)}
-	dir, err := testcase.ModuleDir("", "k8s.io/api")
+	dir, err := gomod.Dir("", "k8s.io/api")
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,5 @@
-package testcase
+// Package gomod finds the sources of Go modules for tests and tools.
+package gomod
 
 import (
 	"encoding/json"
@@ -8,10 +9,10 @@ import (
 	"os/exec"
 )
 
-// ModuleDir returns the directory of a Go module in the module cache, and downloads it if it is not there. The module
+// Dir returns the directory of a Go module in the module cache, and downloads it if it is not there. The module
 // is a path, of which the go.mod in dir selects the version, or path@version. An empty dir is the working directory.
 // "go list -m" prints no directory for a module that is not downloaded yet.
-func ModuleDir(dir, module string) (string, error) {
+func Dir(dir, module string) (string, error) {
 	cmd := exec.Command("go", "mod", "download", "-json", module)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	out, err := cmd.Output()
