@@ -166,7 +166,6 @@ func (e *environments) compile(env *cel.Env, again func() (*cel.Env, error), tex
 func tracked(env *cel.Env, ast *cel.Ast, limit uint64) (cel.Program, error) {
 	return env.Program(ast,
 		cel.CostLimit(limit),
-		cel.CostTracking(&library.CostEstimator{}),
 		cel.InterruptCheckFrequency(celconfig.CheckFrequency),
 		bounds.Option(),
 	)

@@ -5,8 +5,8 @@ package bounds
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -53,8 +53,13 @@ func base() *environment.EnvSet {
 	return environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 }
 
-// Option bounds the functions of a program.
-func Option() cel.ProgramOption { return cel.CustomDecoratorV2(bound) }
+// Option bounds the functions of a program, and tracks its cost. An evaluation costs what it costs in
+// Kubernetes, or more if the work of a call is much more than its cost.
+func Option() cel.ProgramOption { return options() }
+
+var options = sync.OnceValue(func() cel.ProgramOption {
+	return joined(cel.CustomDecoratorV2(bound), cel.CostTracking(&estimator{}), cel.CostTrackerOptions(trackers()...))
+})
 
 // Planner is Option for an interpreter.
 func Planner() interpreter.PlannerOption { return interpreter.CustomDecoratorV2(bound) }
@@ -80,7 +85,11 @@ var guards = map[string]guard{
 var implementations = sync.OnceValue(func() map[string]functions.FunctionOp {
 	out := map[string]functions.FunctionOp{}
 	declared := Functions()
+	names := maps.Clone(checked)
 	for name := range guards {
+		names[name] = true
+	}
+	for name := range names {
 		bindings, err := declared[name].Bindings()
 		if err != nil {
 			panic(fmt.Sprintf("CEL function %s: %v", name, err)) // it depends on this module only
@@ -94,8 +103,20 @@ var implementations = sync.OnceValue(func() map[string]functions.FunctionOp {
 			panic("CEL function " + name + " has no implementation")
 		}
 	}
+	out["indexOf"] = either(indexOf, out["indexOf"])
+	out["lastIndexOf"] = either(lastIndexOf, out["lastIndexOf"])
 	return out
 })
+
+// either returns an implementation that asks another one if it has no result.
+func either(f func(args []ref.Val) (ref.Val, bool), otherwise functions.FunctionOp) functions.FunctionOp {
+	return func(args ...ref.Val) ref.Val {
+		if v, ok := f(args); ok {
+			return v
+		}
+		return otherwise(args...)
+	}
+}
 
 // operation returns an implementation for any number of arguments.
 func operation(o *functions.Overload) functions.FunctionOp {
@@ -119,8 +140,11 @@ func bound(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		return i, nil
 	}
 	name := call.Function()
-	guard, ok := guards[name]
-	if !ok {
+	if o := bounded(call); o != nil {
+		return o, nil
+	}
+	guard := guards[name]
+	if guard == nil && !checked[name] {
 		return i, nil
 	}
 	args := call.Args()
@@ -138,8 +162,13 @@ func bound(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		}
 	}
 	return interpreter.NewCall(call.ID(), name, call.OverloadID(), args, func(values ...ref.Val) ref.Val {
-		if v := guard(values, pattern); v != nil {
-			return v
+		if guard != nil {
+			if v := guard(values, pattern); v != nil {
+				return v
+			}
+		}
+		if checked[name] && meters[name](values) > maxWork {
+			return tooMuch(name)
 		}
 		return implementation(values...)
 	}), nil
@@ -230,22 +259,7 @@ func costlyPattern(check func(*rx.Regexp, string) error) guard {
 
 // costlyReplacement bounds the length of the result of replace.
 func costlyReplacement(args []ref.Val, _ *rx.Regexp) ref.Val {
-	if len(args) < 3 {
-		return nil
-	}
-	text, isText := args[0].(types.String)
-	old, isOld := args[1].(types.String)
-	with, isWith := args[2].(types.String)
-	if !isText || !isOld || !isWith || len(with) <= len(old) {
-		return nil
-	}
-	n := strings.Count(string(text), string(old))
-	if len(args) > 3 {
-		if limit, ok := args[3].(types.Int); ok && limit >= 0 {
-			n = min(n, int(limit))
-		}
-	}
-	if len(text)+n*(len(with)-len(old)) > maxText {
+	if sizeOfReplacement(args) > maxText {
 		return types.NewErr("the result of replace is larger than %d MiB", maxText>>20)
 	}
 	return nil
