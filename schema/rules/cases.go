@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"espalier.dev/schema"
+	"espalier.dev/schema/rules/bounds"
 )
 
 // parseEnv is the environment that parses expressions. It records macros, because an
@@ -69,7 +70,7 @@ func Holds(c schema.RuleCase) bool {
 	if err != nil || r.err != nil || r.empty() || r.rule.usesOldSelf {
 		return false
 	}
-	program, err := r.rule.env.Program(r.rule.ast, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(PerCallLimit))
+	program, err := r.rule.env.Program(r.rule.ast, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(PerCallLimit), bounds.Option())
 	if err != nil {
 		return false
 	}

@@ -168,6 +168,7 @@ func tracked(env *cel.Env, ast *cel.Ast, limit uint64) (cel.Program, error) {
 		cel.CostLimit(limit),
 		cel.InterruptCheckFrequency(celconfig.CheckFrequency),
 		bounds.Option(),
+		bounds.Ranges(ast.NativeRep()),
 	)
 }
 

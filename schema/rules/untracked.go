@@ -37,26 +37,30 @@ type untracked struct {
 	costs [maxLoops + 1]boundedCost
 	// own are the sizes of what is written in the expression.
 	own largest
+	// builds is set if the expression makes lists of lists or objects. They may have the same part many times.
+	builds bool
 }
 
 // maxLoops is the maximum nesting of loops in an untracked expression.
 const maxLoops = 3
 
-// boundedCost is a bound of a cost that depends on the size of texts.
-type boundedCost struct{ fixed, perText float64 }
+// boundedCost is a bound of a cost that depends on the size of texts, and on that of the whole object.
+type boundedCost struct{ fixed, perText, perObject float64 }
 
-// largest are the sizes of the largest list or map, and of the largest text.
-type largest struct{ list, text int }
+// largest are the sizes of the largest list or map, of the largest text, and of all values.
+type largest struct{ list, text, all int }
 
 func (l largest) with(other largest) largest {
-	return largest{max(l.list, other.list), max(l.text, other.text)}
+	return largest{max(l.list, other.list), max(l.text, other.text), max(l.all, other.all)}
 }
 
 // in adds the sizes in a value of an object.
 func (l *largest) in(v any) {
+	l.all++
 	switch v := v.(type) {
 	case string:
 		l.text = max(l.text, len(v))
+		l.all += len(v) / bounds.ReadPerVisit
 	case []any:
 		l.list = max(l.list, len(v))
 		for _, item := range v {
@@ -65,6 +69,7 @@ func (l *largest) in(v any) {
 	case map[string]any:
 		l.list = max(l.list, len(v))
 		for key, value := range v {
+			l.all += 1 + len(key)/bounds.ReadPerVisit
 			l.name(key)
 			l.in(value)
 		}
@@ -110,7 +115,7 @@ func (u *untracked) bound(in largest) float64 {
 	text := float64(max(size.list, size.text))*textCost + 2
 	sum, times := 0.0, 1.0
 	for _, c := range u.costs {
-		sum += times * (c.fixed + c.perText*text)
+		sum += times * (c.fixed + c.perText*text + c.perObject*float64(size.all)*bounds.VisitCost)
 		times *= float64(size.list + 1)
 	}
 	return sum
@@ -147,7 +152,7 @@ func (u *untracked) eval(ctx context.Context, in interpreter.Activation) (out re
 func newUntracked(env *cel.Env, checked *cel.Ast) *untracked {
 	tree := checked.NativeRep()
 	u := &untracked{}
-	if !u.add(tree, tree.Expr(), 0) {
+	if !u.add(tree, tree.Expr(), 0) || u.builds && u.visits() {
 		return nil
 	}
 	dispatcher := cheapFunctions()
@@ -161,6 +166,21 @@ func newUntracked(env *cel.Env, checked *cel.Ast) *untracked {
 	}
 	u.program = program
 	return u
+}
+
+// visits reports whether the expression may visit all values in a list or an object.
+func (u *untracked) visits() bool {
+	return slices.ContainsFunc(u.costs[:], func(c boundedCost) bool { return c.perObject > 0 })
+}
+
+// isScalar reports whether the values of an expression have no others in them.
+func isScalar(tree *ast.AST, e ast.Expr) bool {
+	switch tree.GetType(e.ID()).Kind() {
+	case types.BoolKind, types.BytesKind, types.DoubleKind, types.DurationKind, types.IntKind, types.NullTypeKind,
+		types.StringKind, types.TimestampKind, types.UintKind:
+		return true
+	}
+	return false
 }
 
 // add adds the cost of an expression that is inside of a number of loops. It returns false if the
@@ -189,12 +209,14 @@ func (u *untracked) add(tree *ast.AST, e ast.Expr, loops int) bool {
 		return all(e.AsSelect().Operand())
 	case ast.ListKind:
 		cost.fixed += listCost
+		u.builds = u.builds || slices.ContainsFunc(e.AsList().Elements(), func(x ast.Expr) bool { return !isScalar(tree, x) })
 		u.own.list = max(u.own.list, e.AsList().Size())
 		return len(e.AsList().OptionalIndices()) == 0 && all(e.AsList().Elements()...)
 	case ast.CallKind:
 		c := e.AsCall()
-		perText, ok := costOfCall(tree, e)
-		cost.perText += perText
+		more, ok := costOfCall(tree, e)
+		cost.perText += more.perText
+		cost.perObject += more.perObject
 		return ok && (!c.IsMemberFunction() || all(c.Target())) && all(c.Args()...)
 	case ast.ComprehensionKind:
 		u.loops = true
@@ -217,34 +239,50 @@ func sizeOfLiteral(e ast.Expr) int {
 
 // costOfCall returns the part of a call's cost that grows with texts and lists. It returns false
 // if the function may be costly in another way, or its result may be a text or a list.
-func costOfCall(tree *ast.AST, e ast.Expr) (perText float64, ok bool) {
+func costOfCall(tree *ast.AST, e ast.Expr) (cost boundedCost, ok bool) {
 	for _, id := range tree.GetOverloadIDs(e.ID()) {
 		of, ok := cheap[id]
 		if !ok {
-			return 0, false
+			return cost, false
 		}
+		perText := &cost.perText
 		switch of {
 		case fixed:
+		case read:
+			*perText = max(*perText, bounds.ReadCost/textCost)
+		case copied:
+			*perText = max(*perText, bounds.CopyCost/textCost)
 		case linear:
-			perText = max(perText, 1)
+			*perText = max(*perText, 1)
+		case compared:
+			*perText = max(*perText, 1)
+			if args := e.AsCall().Args(); !isScalar(tree, args[0]) || !isScalar(tree, args[1]) {
+				cost.perObject = 1
+			}
 		case listed:
 			// Each item costs 1, not a tenth.
-			perText = max(perText, 1/textCost)
+			*perText = max(*perText, 1/textCost)
+			if e.AsCall().Args()[1].Kind() != ast.ListKind {
+				cost.perObject = 1
+			}
 		case quadratic:
 			// The size of the second text must be known.
 			args := e.AsCall().Args()
 			second := args[len(args)-1]
 			if second.Kind() != ast.LiteralKind {
-				return 0, false
+				return cost, false
 			}
 			text, isText := second.AsLiteral().(types.String)
 			if !isText {
-				return 0, false
+				return cost, false
 			}
-			perText = max(perText, float64(utf8.RuneCountInString(string(text)))*patternCost+2)
+			*perText = max(*perText, float64(utf8.RuneCountInString(string(text)))*patternCost+2)
+			if id != overloads.ContainsString {
+				*perText = max(*perText, bounds.CostOfPattern(string(text))/textCost)
+			}
 		}
 	}
-	return perText, len(tree.GetOverloadIDs(e.ID())) > 0
+	return cost, len(tree.GetOverloadIDs(e.ID())) > 0
 }
 
 // growth is how the cost of a function grows with the sizes of its arguments.
@@ -252,8 +290,13 @@ type growth uint8
 
 const (
 	fixed growth = iota
+	// read and copied are small parts of the size of a text.
+	read
+	copied
 	// linear is the size of one argument.
 	linear
+	// compared is like linear for texts. The values of lists and objects are compared one by one.
+	compared
 	// listed is the number of items of a list.
 	listed
 	// quadratic is the product of the sizes of two texts.
@@ -265,7 +308,7 @@ const (
 var cheap = map[string]growth{
 	overloads.Conditional: fixed, overloads.LogicalAnd: fixed, overloads.LogicalOr: fixed, overloads.LogicalNot: fixed,
 	overloads.NotStrictlyFalse: fixed,
-	overloads.Equals:           linear, overloads.NotEquals: linear,
+	overloads.Equals:           compared, overloads.NotEquals: compared,
 
 	overloads.LessBool: fixed, overloads.LessInt64: fixed, overloads.LessInt64Double: fixed, overloads.LessInt64Uint64: fixed,
 	overloads.LessUint64: fixed, overloads.LessUint64Double: fixed, overloads.LessUint64Int64: fixed,
@@ -297,13 +340,13 @@ var cheap = map[string]growth{
 	overloads.ModuloInt64: fixed, overloads.ModuloUint64: fixed, overloads.NegateInt64: fixed, overloads.NegateDouble: fixed,
 
 	overloads.IndexList: fixed, overloads.IndexMap: fixed, overloads.InList: listed, overloads.InMap: fixed,
-	overloads.SizeString: fixed, overloads.SizeBytes: fixed, overloads.SizeList: fixed, overloads.SizeMap: fixed,
-	overloads.SizeStringInst: fixed, overloads.SizeBytesInst: fixed, overloads.SizeListInst: fixed, overloads.SizeMapInst: fixed,
+	overloads.SizeString: read, overloads.SizeBytes: fixed, overloads.SizeList: fixed, overloads.SizeMap: fixed,
+	overloads.SizeStringInst: read, overloads.SizeBytesInst: fixed, overloads.SizeListInst: fixed, overloads.SizeMapInst: fixed,
 
 	overloads.StartsWithString: linear, overloads.EndsWithString: linear, overloads.ContainsString: quadratic,
 	overloads.Matches: quadratic, overloads.MatchesString: quadratic,
 
-	overloads.StringToInt: fixed, overloads.StringToDuration: fixed, overloads.StringToTimestamp: fixed,
+	overloads.StringToInt: copied, overloads.StringToDuration: copied, overloads.StringToTimestamp: copied,
 	"optional_hasValue": fixed, "optional_value": fixed,
 
 	// The libraries of Kubernetes.

@@ -67,6 +67,15 @@ func Planner() interpreter.PlannerOption { return interpreter.CustomDecoratorV2(
 // Functions returns the functions of Kubernetes.
 func Functions() map[string]*decls.FunctionDecl { return base().StoredExpressionsEnv().Functions() }
 
+// Limited returns the names of the functions whose calls this package limits, or charges for their work.
+func Limited() []string {
+	names := maps.Clone(guards)
+	for name := range meters {
+		names[name] = nil
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
 // guard returns the result of a call that must not be made, or nil. pattern is the compiled
 // pattern of the call if it is constant.
 type guard func(args []ref.Val, pattern *rx.Regexp) ref.Val

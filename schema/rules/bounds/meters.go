@@ -91,7 +91,7 @@ func eachWithEach(args []ref.Val) int {
 // sorting compares each value of the list of keys, which is the last argument, with few others.
 func sorting(args []ref.Val) int {
 	keys := args[len(args)-1]
-	return times(2*bits.Len(uint(length(keys))), weigh(keys, readPerStep, maxWork))
+	return times(bits.Len(uint(length(keys))), weigh(keys, readPerStep, maxWork)) / 2
 }
 
 // sets looks each value of one list up in the other one, or both ways.

@@ -33,6 +33,11 @@ func matching(args []ref.Val) int {
 	return 1 + times(n, text)/matchedPerStep + times(compiledWork, n)
 }
 
+// CostOfPattern returns what it costs at most to match a character with a pattern.
+func CostOfPattern(source string) float64 {
+	return float64(instructions(source)) / matchedPerStep / stepsPerCost
+}
+
 // instructions returns about the number of instructions of a pattern.
 func instructions(source string) int {
 	tree, err := syntax.Parse(source, syntax.Perl)

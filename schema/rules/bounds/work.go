@@ -22,6 +22,15 @@ const (
 	stepsPerCost = 10
 )
 
+// Costs for evaluations that do not track them: of a value that is visited, and of a byte that is
+// read or copied. To read ReadPerVisit bytes costs as much as to visit a value.
+const (
+	VisitCost    = 1.0 / stepsPerCost
+	ReadCost     = VisitCost / readPerStep
+	CopyCost     = VisitCost / copiedPerStep
+	ReadPerVisit = readPerStep
+)
+
 // meter returns the work of a call. If that is more than maxWork, the result is any number above maxWork.
 type meter func(args []ref.Val) int
 
