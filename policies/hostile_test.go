@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"espalier.dev/policies"
 )
@@ -85,6 +86,26 @@ func TestHostile(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestCostlyCall evaluates a policy whose call takes minutes for a pod with many arguments.
+func TestCostlyCall(t *testing.T) {
+	e, problems, err := policies.New(t.Context(), policies.Config{Objects: objects(t,
+		validatingPolicy("a", pods+`, validations: [{expression: "object.spec.containers.all(c, c.args.distinct().size() > 0)"}]`, "validationActions: [Deny]"))})
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	var args strings.Builder
+	for i := range 300_000 {
+		fmt.Fprintf(&args, `,"%d"`, i)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	pod := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "a", "image": "a", "args": [%s]}]}}`, args.String()[1:])
+	r, err := e.Evaluate(ctx, policies.Request{Object: []byte(pod)})
+	if err != nil || r.Rejected == nil || !strings.Contains(r.Rejected.Error(), "cost limit exceeded") || ctx.Err() != nil {
+		t.Errorf("%v %v %v", err, r.Rejected, ctx.Err())
+	}
 }
 
 // TestUnjudged checks that what asks the authorizer has no verdict.

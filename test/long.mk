@@ -13,6 +13,7 @@ HELM_VERSION    ?= v3.22.0
 RECORDED        := ^Test(Builtin|BuiltinAdmission|Policy|RBAC|ReviewsOfAccess)$$
 RBAC_CASES      ?= 100000
 POLICIES        ?= 500
+CEL_COST_TIME   ?= 5m
 KILL_ROUNDS     ?= 100
 CYCLES          ?= 1000
 LOAD_CLIENTS    ?= 1000
@@ -63,6 +64,10 @@ memory-model: ## send MODEL_STEPS random requests, from MODEL_SEED, to the etcd 
 .PHONY: policies
 policies: ## compare POLICIES generated admission policies, evaluated by a server and without one
 	ESPALIER_POLICIES='$(POLICIES)' ESPALIER_POLICY_SEED=$${POLICY_SEED:-$$(date +%s)} go test -count=1 -timeout=30m -v -run '^TestGenerated$$' ./policies
+
+.PHONY: cel-cost
+cel-cost: ## search for CEL expressions that take long for their cost, for CEL_COST_TIME, compare them with a plain loop, and print the worst; UPDATE=1 writes the table
+	go test -count=1 -timeout=0 -v -run '^TestCost$$' ./schema/rules/bounds -cost-time '$(CEL_COST_TIME)' $(if $(UPDATE),-update-cost)
 
 .PHONY: releases-check
 releases-check: ## compare the tables of kinds/releases with the source of all releases of Kubernetes, which it downloads (2 GB)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"espalier.dev/api"
 	"espalier.dev/schema"
@@ -167,5 +168,47 @@ func TestCostlyPattern(t *testing.T) {
 		case want == "" && len(errs) > 0, want != "" && (len(errs) != 1 || !strings.Contains(errs[0].Detail, want)):
 			t.Errorf("%d bytes: got %.200v", n, errs)
 		}
+	}
+}
+
+// TestCostlyCalls evaluates rules whose calls take far longer than their cost tells. Each must end soon,
+// with the right answer or an error.
+func TestCostlyCalls(t *testing.T) {
+	nested := "self.l.exists(x, [[1, 1]].all(v0, " // and so on, each list has the one before twice
+	for i := range 30 {
+		nested += fmt.Sprintf("[[v%d, v%d]].all(v%d, ", i, i, i+1)
+	}
+	ends := strings.Repeat(")", 32)
+	tests := []struct{ name, rule, message, want string }{
+		{"text in a text", "self.a.indexOf(self.b) == -1 && self.a.lastIndexOf(self.b) == -1", "", ""},
+		{"the same list many times", nested + "v30 == v30" + ends, "", "the arguments of == are too large"},
+		{"the same list many times in a message", "false", nested + "'%s'.format([v30]) == ''" + ends + " ? 'a' : 'b'", "failed rule: false"},
+		{"large values again and again", "self.l.all(x, self.l == oldSelf.l)", "", "cost limit"},
+		{"lists that are made again and again", "self.l.all(x, (self.l + [x]).size() > 0)", "", "cost limit"},
+		{"sizes of a large text", "self.l.all(x, self.a.size() > 0)", "", "cost limit"},
+		{"loops that end at once", "self.l.all(x, self.l.exists(y, y == 'l') && self.m.exists(k, true))", "", ""},
+		{"a large pattern", "!self.a.matches('^(a?){1000}a{1000}$')", "", "too long for a regular expression"},
+	}
+	list, named := make([]any, 20_000), map[string]any{}
+	for i := range list {
+		list[i] = "l"
+		named[fmt.Sprint(i)] = "m"
+	}
+	obj := schema.Object{"a": strings.Repeat("a", 1_500_000), "b": strings.Repeat("a", 750_000) + "b", "l": list, "m": named}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := structural(`{type: object, properties: {a: {type: string}, b: {type: string}, l: {type: array, items: {type: string}}, m: {type: object, additionalProperties: {type: string}}}}`)
+			s.XValidations = []api.ValidationRule{{Rule: tt.rule, MessageExpression: tt.message}}
+			p, err := schema.Compile(s, schema.WithRules(rules.Compiler()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			got := fmt.Sprint(p.Validate(ctx, obj, obj).FieldErrors())
+			if tt.want == "" && got != "[]" || !strings.Contains(got, tt.want) || ctx.Err() != nil {
+				t.Errorf("got %.500s, want %s (%v)", got, tt.want, ctx.Err())
+			}
+		})
 	}
 }
