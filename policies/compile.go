@@ -22,7 +22,7 @@ func accessor(purpose admissionregistration.Purpose, text string) cel.Expression
 
 // newCompiler returns a compiler that knows the variables of a policy.
 func newCompiler(variables []admissionregistrationv1.Variable, known cel.OptionalVariableDeclarations) (*cel.CompositedCompiler, error) {
-	c, err := cel.NewCompositedCompiler(bounds.EnvSet())
+	c, err := kindscel.NewComposition(bounds.EnvSet())
 	if err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ func New(ctx context.Context, c Config) (*Evaluator, []Problem, error) {
 		c.Definition = func(runtimeschema.GroupVersionKind) *crd.Definition { return nil }
 	}
 	e := &Evaluator{config: c, builtins: BuiltinEquivalents(kinds.Resources()),
-		conditionCompiler: sync.OnceValue(func() plugincel.ConditionCompiler { return plugincel.NewConditionCompiler(bounds.EnvSet()) })}
+		conditionCompiler: sync.OnceValue(func() plugincel.ConditionCompiler { return kindscel.NewCompiler(bounds.EnvSet()) })}
 	cel := kindscel.New()
 	var err error
 	if e.offline, err = kinds.NewOffline(cel); err != nil {

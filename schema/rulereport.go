@@ -49,6 +49,8 @@ type CheckedRule struct {
 	// Err is the reason why the rule does not compile, MessageErr the reason why its
 	// messageExpression does not.
 	Err, MessageErr error
+	// TooComplex and MessageTooComplex are set if that is because it would take too long to compile.
+	TooComplex, MessageTooComplex bool
 	// UsesOldSelf is true for a transition rule.
 	UsesOldSelf bool
 	// Unguarded are the optional fields that the rule reads although they can be absent, as
@@ -119,7 +121,7 @@ func (r *RuleReport) MostExpensive() []RuleExpense {
 
 // FieldErrors returns kube-apiserver's errors about the rules of a schema at root,
 // except those about their total cost. forgiveCosts omits errors about the cost of
-// single rules, as kube-apiserver does on an update that does not change the schema.
+// single rules, including that of compiling them, as kube-apiserver does on an update that does not change the schema.
 func (r *RuleReport) FieldErrors(root *field.Path, forgiveCosts bool) field.ErrorList {
 	var list field.ErrorList
 	for i := range r.Schemas {
@@ -145,10 +147,10 @@ func (s *SchemaRules) FieldErrors(root *field.Path, forgiveCosts bool) field.Err
 		if r.Cost.Exceeded() && !forgiveCosts {
 			list = append(list, field.Forbidden(at.Child("rule"), overBudget("estimated rule cost", r.Cost.Total, r.Cost.Limit)))
 		}
-		if r.Err != nil {
+		if r.Err != nil && !(forgiveCosts && r.TooComplex) {
 			list = append(list, field.Invalid(at.Child("rule"), shownRule(r.Source), r.Err.Error()))
 		}
-		if r.MessageErr != nil {
+		if r.MessageErr != nil && !(forgiveCosts && r.MessageTooComplex) {
 			list = append(list, field.Invalid(at.Child("messageExpression"), shownRule(r.Source), r.MessageErr.Error()))
 		} else if r.MessageCost.Exceeded() && !forgiveCosts {
 			list = append(list, field.Forbidden(at.Child("messageExpression"),

@@ -31,9 +31,15 @@ func At(release releases.Release) kinds.CEL {
 }
 
 func newCompilers(set func() *environment.EnvSet, release releases.Release) *compilers {
-	c := &compilers{set: set, plain: sync.OnceValue(func() plugincel.Compiler { return plugincel.NewCompiler(set()) }), results: newResults()}
+	c := &compilers{set: set, plain: sync.OnceValue(func() plugincel.Compiler { return NewCompiler(set()) }), results: newResults()}
 	c.selectors = newSelectors(set, release)
-	c.undeclared = sync.OnceValues(c.compose)
+	c.undeclared = sync.OnceValues(func() (*composition, error) {
+		made, err := c.compose()
+		if err == nil {
+			made.bounded.allowance = nil // it compiles for many policies at the same time
+		}
+		return made, err
+	})
 	return c
 }
 

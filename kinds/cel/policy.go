@@ -20,16 +20,17 @@ const maxVariables = 100
 // expressions.
 type composition struct {
 	*plugincel.CompositedCompiler
+	bounded *Bounded
 	// declared has the names of all variables that were ever declared. They cannot be removed.
 	declared map[string]bool
 }
 
 func (c *compilers) compose() (*composition, error) {
-	made, err := plugincel.NewCompositedCompiler(c.set())
+	made, err := NewComposition(c.set())
 	if err != nil {
 		return nil, err
 	}
-	return &composition{made, map[string]bool{}}, nil
+	return &composition{made, made.Compiler.(*Bounded), map[string]bool{}}, nil
 }
 
 // Policy returns a compiler with variables.
@@ -115,7 +116,9 @@ func (p *policyCompiler) Declare(path *field.Path, name string, e admissionregis
 // declareAll declares the variables that are not yet known, and returns the error of the last one, if it was not.
 func (p *policyCompiler) declareAll() (*apicel.Error, error) {
 	if p.own == nil {
-		p.own, _ = p.from.used.Get().(*composition)
+		if p.own, _ = p.from.used.Get().(*composition); p.own != nil {
+			p.own.bounded.begin()
+		}
 	}
 	if p.own == nil {
 		if err := p.renew(); err != nil {

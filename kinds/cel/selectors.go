@@ -16,6 +16,7 @@ import (
 
 	"espalier.dev/internal/lru"
 	"espalier.dev/kinds/releases"
+	"espalier.dev/schema/rules/bounds"
 )
 
 // deviceVariable is the variable of expressions that select devices.
@@ -86,6 +87,9 @@ func (s *selectors) compile(key selector) (selected, error) {
 	}
 	invalid := func(format string, args ...any) (selected, error) {
 		return selected{err: &apicel.Error{Type: apicel.ErrorTypeInvalid, Detail: fmt.Sprintf(format, args...)}}, nil
+	}
+	if err := bounds.Check(key.text, bounds.TypeSize{}); err != nil {
+		return selected{err: bounds.Error(err)}, nil
 	}
 	ast, issues := env.Compile(key.text)
 	if issues != nil {

@@ -24,11 +24,14 @@ var parseEnv = sync.OnceValues(func() (*cel.Env, error) {
 	return environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv().Extend(cel.EnableMacroCallTracking())
 })
 
-// Parse parses a rule. It returns an error if the rule has a syntax error.
+// Parse parses a rule. It returns an error if the rule has a syntax error, or is too complex.
 func Parse(rule string) (schema.ParsedRule, error) {
 	out := schema.ParsedRule{Canonical: rule}
 	env, err := parseEnv()
 	if err != nil {
+		return out, err
+	}
+	if err := bounds.Check(rule, bounds.TypeSize{}); err != nil {
 		return out, err
 	}
 	parsed, issues := env.Parse(rule)

@@ -272,10 +272,10 @@ func (c *checking) own(s *scope) schema.SchemaRules {
 		}
 		r := schema.CheckedRule{Path: out.Path, Index: i, Source: *compiled.source, UsesOldSelf: compiled.rule.usesOldSelf}
 		if compiled.err != nil {
-			r.Err = compiled.err
+			r.Err, r.TooComplex = compiled.err, bounds.IsTooComplex(compiled.err)
 		}
 		if compiled.messageErr != nil {
-			r.MessageErr = compiled.messageErr
+			r.MessageErr, r.MessageTooComplex = compiled.messageErr, bounds.IsTooComplex(compiled.messageErr)
 		}
 		r.Cost.Limit, r.MessageCost.Limit = schema.RuleCostLimit, schema.RuleCostLimit
 		r.Cost.Cardinality, r.Cost.MaxCardinality = fits, fits

@@ -6,14 +6,20 @@ import (
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+
+	"espalier.dev/schema/rules/bounds"
 )
 
 // Fields returns the fields that an expression reads of each of its variables, as paths such as
 // spec.replicas, sorted and without those that others begin with. A variable that is used as a whole
-// has an empty list. It returns nil if the expression cannot be parsed.
+// has an empty list. It returns nil if the expression cannot be parsed, or is
+// too complex.
 func Fields(expression string) map[string][]string {
 	env, err := parseEnv()
 	if err != nil {
+		return nil
+	}
+	if bounds.Check(expression, bounds.TypeSize{}) != nil {
 		return nil
 	}
 	parsed, issues := env.Parse(expression)

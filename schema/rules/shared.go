@@ -9,6 +9,8 @@ import (
 	"github.com/google/cel-go/cel"
 
 	apiservercel "k8s.io/apiserver/pkg/cel"
+
+	"espalier.dev/schema/rules/bounds"
 )
 
 // maxEnvironments and maxExpressions are the numbers that are kept to be used again: they need
@@ -29,10 +31,14 @@ type shared struct {
 	environments map[typeID]*environments
 	// expressions is the number of those that the environments keep.
 	expressions int
+	// allowance is what all of them may take, and sizes has the largest types in types.
+	allowance bounds.Allowance
+	sizes     bounds.TypeSizes
 }
 
 func newShared(perCallLimit uint64) *shared {
-	return &shared{perCallLimit: perCallLimit, types: map[*apiservercel.DeclType]typeID{}, environments: map[typeID]*environments{}}
+	return &shared{perCallLimit: perCallLimit, types: map[*apiservercel.DeclType]typeID{}, environments: map[typeID]*environments{},
+		sizes: bounds.TypeSizes{}}
 }
 
 // of returns the environments for a type.
@@ -92,12 +98,25 @@ type compiledExpression struct {
 	problem *problem
 }
 
-// compileOnce is compile. It returns the result of a previous compilation if there is one.
+// check returns an error if an expression must not be compiled.
+func (e *environments) check(text string) error {
+	if e.shared == nil {
+		return bounds.Check(text, bounds.TypeSizes{}.Of(e.decl))
+	}
+	return e.shared.allowance.Check(text, e.shared.sizes.Of(e.decl))
+}
+
+// compileOnce is compile, if the expression may be compiled. It returns the result of a previous compilation if there is one.
 func (e *environments) compileOnce(env *cel.Env, again func() (*cel.Env, error), text string, want *cel.Type,
 	words wording) (expression, *problem) {
 	key := expressionKey{env, want, text}
 	if c, ok := e.expressions[key]; ok {
 		return c.expression, c.problem
+	}
+	if err := e.check(text); err != nil {
+		p := problemf(apiservercel.ErrorTypeInvalid, "%s %v", words.compilation, err)
+		p.Cause = err
+		return expression{}, p
 	}
 	x, p := e.compile(env, again, text, want, words)
 	if e.shared != nil && e.shared.onlyPrograms {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
+	kindscel "espalier.dev/kinds/cel"
 	"espalier.dev/policies"
 	"espalier.dev/schema/rules/bounds"
 )
@@ -58,7 +59,7 @@ func newPlugins(p *generic.Webhook, n policies.Namespaces, a authorizer.Uncondit
 	return w, nil
 }
 
-// boundConditions makes a plugin compile match conditions with bounded functions. The plugin has
+// boundConditions makes a plugin compile match conditions within bounds, and with bounded functions. The plugin has
 // no option for its compiler, and nothing that it calls can replace it.
 func boundConditions(p any) error {
 	const name = "filterCompiler"
@@ -66,7 +67,7 @@ func boundConditions(p any) error {
 	if !f.IsValid() || f.Type() != reflect.TypeFor[cel.ConditionCompiler]() {
 		return fmt.Errorf("k8s.io/apiserver's plugin for webhooks has no %s that compiles match conditions", name)
 	}
-	reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem().Set(reflect.ValueOf(cel.NewConditionCompiler(bounds.EnvSet())))
+	reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem().Set(reflect.ValueOf(kindscel.NewCompiler(bounds.EnvSet())))
 	return nil
 }
 

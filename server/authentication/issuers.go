@@ -26,6 +26,8 @@ import (
 	"k8s.io/apiserver/pkg/util/filesystem"
 	"k8s.io/apiserver/plugin/pkg/authenticator/token/oidc"
 	"k8s.io/klog/v2"
+
+	"espalier.dev/schema/rules/bounds"
 )
 
 const (
@@ -156,11 +158,30 @@ func (f *OIDCFlags) configuration() (*apiserverapi.AuthenticationConfiguration, 
 
 // validate validates a configuration. Issuers of service accounts cannot be configured.
 func (i *issuers) validate(c *apiserverapi.AuthenticationConfiguration) error {
-	errs := apiservervalidation.ValidateAuthenticationConfiguration(authenticationcel.NewDefaultCompiler(), c, i.flags.issuers())
+	errs := apiservervalidation.ValidateAuthenticationConfiguration(boundedCompiler{authenticationcel.NewDefaultCompiler()}, c, i.flags.issuers())
 	if !reflect.DeepEqual(c.Anonymous, i.initial.Anonymous) {
 		errs = append(errs, field.Forbidden(field.NewPath("anonymous"), "changed from initial configuration file"))
 	}
 	return errs.ToAggregate()
+}
+
+// boundedCompiler compiles only what does not take too long.
+type boundedCompiler struct{ authenticationcel.Compiler }
+
+// CompileClaimsExpression implements [authenticationcel.Compiler].
+func (b boundedCompiler) CompileClaimsExpression(e authenticationcel.ExpressionAccessor) (authenticationcel.CompilationResult, error) {
+	if err := bounds.Check(e.GetExpression(), bounds.TypeSize{}); err != nil {
+		return authenticationcel.CompilationResult{ExpressionAccessor: e}, bounds.Error(err)
+	}
+	return b.Compiler.CompileClaimsExpression(e)
+}
+
+// CompileUserExpression implements [authenticationcel.Compiler].
+func (b boundedCompiler) CompileUserExpression(e authenticationcel.ExpressionAccessor) (authenticationcel.CompilationResult, error) {
+	if err := bounds.Check(e.GetExpression(), bounds.TypeSize{}); err != nil {
+		return authenticationcel.CompilationResult{ExpressionAccessor: e}, bounds.Error(err)
+	}
+	return b.Compiler.CompileUserExpression(e)
 }
 
 // AuthenticateToken returns the user of a JWT of one of the issuers.

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver/load"
 	"k8s.io/apiserver/pkg/apis/apiserver/validation"
 	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
+
+	"espalier.dev/schema/rules/bounds"
 )
 
 // The modes of authorization.
@@ -175,5 +177,8 @@ func newCompiler() authorizationcel.Compiler {
 
 // CompileCELExpression compiles a match condition.
 func (c *lazyCompiler) CompileCELExpression(e authorizationcel.ExpressionAccessor) (authorizationcel.CompilationResult, error) {
+	if err := bounds.Check(e.GetExpression(), bounds.TypeSize{}); err != nil {
+		return authorizationcel.CompilationResult{ExpressionAccessor: e}, bounds.Error(err)
+	}
 	return c.made().CompileCELExpression(e)
 }

@@ -20,6 +20,7 @@ import (
 	"espalier.dev/kinds"
 	"espalier.dev/kinds/schemas"
 	"espalier.dev/openapi"
+	"espalier.dev/schema/rules/bounds"
 )
 
 // checker checks the types of policies. Nothing is built before the first policy.
@@ -72,7 +73,9 @@ func (c *checker) check(ctx context.Context, p *v1.ValidatingAdmissionPolicy) (w
 	checked, kinds := bounded(p)
 	types := c.types.CreateContext(checked)
 	variables, cost, size := 0, 0, 0
+	var texts []string
 	for _, v := range p.Spec.Variables {
+		texts = append(texts, v.Expression)
 		variables += compilationCost(v.Expression)
 	}
 	end := func(ref, reason string) []v1.ExpressionWarning {
@@ -81,6 +84,9 @@ func (c *checker) check(ctx context.Context, p *v1.ValidatingAdmissionPolicy) (w
 	for _, e := range expressionsOf(p) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if slices.ContainsFunc(append(texts, e.text), func(text string) bool { return bounds.Check(text, bounds.TypeSize{}) != nil }) {
+			return end(e.ref, bounds.ErrTooComplex.Error()), nil
 		}
 		if cost += kinds * (environmentCost + variables + compilationCost(e.text)); cost > maxCost {
 			return end(e.ref, "the policy has too many expressions and variables to check all of them"), nil

@@ -32,6 +32,7 @@ import (
 
 	"espalier.dev/internal/nearest"
 	"espalier.dev/schema"
+	"espalier.dev/schema/rules/bounds"
 )
 
 // Checker implements [schema.TypeChecker]. It keeps the types of schemas.
@@ -108,6 +109,7 @@ func (c *Checker) Expressions(t schema.ExpressionTypes) (schema.ExpressionChecke
 		celType := cel.DynType
 		if typ != nil {
 			celType = typ.decl.CelType()
+			e.largest = e.largest.Or(bounds.TypeSizes{}.Of(typ.decl))
 			if e.structs = append(e.structs, typ); typ.decl.IsObject() {
 				declared = append(declared, typ.decl)
 			}
@@ -159,6 +161,8 @@ type expressions struct {
 	null    string
 	failing map[string]bool
 	misses  *misses
+	// largest bounds the types of all variables.
+	largest bounds.TypeSize
 }
 
 // Declare implements [schema.ExpressionChecker].
@@ -168,6 +172,9 @@ func (e *expressions) Declare(name, expression string) schema.TypedExpression {
 		e.known[name] = *constant
 	}
 	e.failing[name] = len(nullFields) > 0
+	if typ != nil {
+		e.largest = e.largest.Or(bounds.SizeOf(typ))
+	}
 	e.variables.Fields[name] = apiservercel.NewDeclField(name, e.variable(typ), true, nil, nil)
 	return out
 }
@@ -213,6 +220,11 @@ const maxRounds = 20
 // check checks an expression. It returns its type, if it has one, its value if it is constant, and
 // where it reads fields of null.
 func (e *expressions) check(expression string) (out schema.TypedExpression, typ *cel.Type, constant *types.Bool, nullFields []schema.TypeIssue) {
+	repeats := bounds.Repeats(expression, e.largest)
+	if repeats == 0 {
+		out.Issues = []schema.TypeIssue{{Message: bounds.ErrTooComplex.Error(), Line: 1, Column: 1}}
+		return out, nil, nil, nil
+	}
 	parsed, issues := e.env.Parse(expression)
 	if issues.Err() != nil {
 		out.Issues = e.issues(issues)
@@ -232,7 +244,7 @@ func (e *expressions) check(expression string) (out schema.TypedExpression, typ 
 			typ = checked.OutputType()
 			break
 		}
-		if e.Published || round == maxRounds || !r.relax(issues) {
+		if e.Published || round == min(maxRounds, repeats) || !r.relax(issues) {
 			out.Issues = e.issues(issues)
 			break
 		}
