@@ -41,6 +41,9 @@ import (
 type CEL interface {
 	admissionregistration.CEL
 	resource.CEL
+	// Together returns a function to call for the expressions of one object. It returns an error as soon as one of them, or
+	// all of them together, would take too long to compile.
+	Together() func(expression string) error
 }
 
 // byGroup returns the rules of kinds, by group. They are made when they are first used.
@@ -52,7 +55,7 @@ func byGroup(cel CEL) map[string]func() map[string]kind.Rules {
 			return all
 		},
 		"events.k8s.io":                events.Rules,
-		"admissionregistration.k8s.io": func() map[string]kind.Rules { return admissionregistration.Rules(cel) },
+		"admissionregistration.k8s.io": func() map[string]kind.Rules { return boundExpressions(cel, admissionregistration.Rules(cel)) },
 		"apiregistration.k8s.io":       apiregistration.Rules,
 		"apps":                         apps.Rules,
 		"autoscaling":                  autoscaling.Rules,
@@ -60,7 +63,7 @@ func byGroup(cel CEL) map[string]func() map[string]kind.Rules {
 		"flowcontrol.apiserver.k8s.io": flowcontrol.Rules,
 		"networking.k8s.io":            networking.Rules,
 		"policy":                       policy.Rules,
-		"resource.k8s.io":              func() map[string]kind.Rules { return resource.Rules(cel) },
+		"resource.k8s.io":              func() map[string]kind.Rules { return boundExpressions(cel, resource.Rules(cel)) },
 		"certificates.k8s.io":          certificates.Rules,
 		"coordination.k8s.io":          coordination.Rules,
 		"discovery.k8s.io":             discovery.Rules,

@@ -14,6 +14,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/klog/v2"
 
 	"espalier.dev/kinds"
@@ -43,6 +44,7 @@ func newReader(o *Options, s *store.Store) (*builtin.Reader, error) {
 
 // newKubernetes returns the handler of Kubernetes' own kinds.
 func newKubernetes(f *foundation, defs *definitions.Definitions, a *services.Allocator, admit func() admission.Interface) *builtin.Handler {
+	guard := roles.NewGuard(f.roles, f.authorizer, roles.Parameters{Resource: resourceOf(defs), Get: f.stored.Get})
 	return builtin.New(builtin.Config{
 		Reader: f.stored,
 		Storage: func(r *kinds.Resource) generic.RESTOptionsGetter {
@@ -51,9 +53,11 @@ func newKubernetes(f *foundation, defs *definitions.Definitions, a *services.All
 			}
 			return f.db.fences.Builtin(f.config.RESTOptionsGetter, r.GroupResource(), r.Namespaced)
 		},
-		Admission:   admit,
-		Authorizer:  f.authorizer,
-		Guard:       roles.NewGuard(f.roles, f.authorizer, roles.Parameters{Resource: resourceOf(defs), Get: f.stored.Get}).Wrap,
+		Admission:  admit,
+		Authorizer: f.authorizer,
+		Guard: func(gr runtimeschema.GroupResource, s rest.StandardStorage) rest.StandardStorage {
+			return f.compiling.Wrap(gr, guard.Wrap(gr, s))
+		},
 		Codecs:      f.codecs,
 		Commit:      f.db.fences.Commit,
 		Attaches:    f.db.fences.Attaches(),

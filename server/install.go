@@ -24,6 +24,7 @@ import (
 	dynamicadmission "espalier.dev/server/admission"
 	"espalier.dev/server/aggregator"
 	"espalier.dev/server/builtin"
+	"espalier.dev/server/compiling"
 	"espalier.dev/server/compliance"
 	"espalier.dev/server/custom"
 	"espalier.dev/server/definitions"
@@ -55,6 +56,8 @@ type foundation struct {
 	stored *builtin.Reader
 	// network connects to webhooks.
 	network *webhooks.Network
+	// compiling limits the writes of objects whose CEL expressions take long to compile.
+	compiling *compiling.Limits
 	// fairness divides the seats of requests among users. Nil means that nothing does.
 	fairness *fairness.Control
 	// controllers runs the control loops.
@@ -216,11 +219,12 @@ func install(f *foundation, server *genericapiserver.GenericAPIServer) (*definit
 func newDefinitions(f *foundation, handler func() *custom.Handler) (defs *definitions.Definitions, scanner *compliance.Scanner,
 	err error) {
 	config := definitions.Config{
-		Options: crd.Options{Semantics: f.options.Semantics, Rules: cel.Checker{}, Patterns: new(schema.Patterns)},
-		Storage: f.db.fences.Definitions(f.config.RESTOptionsGetter),
-		Fences:  f.db.fences,
-		Store:   f.db.store,
-		Handler: handler,
+		Options:   crd.Options{Semantics: f.options.Semantics, Rules: cel.Checker{}, Patterns: new(schema.Patterns)},
+		Storage:   f.db.fences.Definitions(f.config.RESTOptionsGetter),
+		Fences:    f.db.fences,
+		Store:     f.db.store,
+		Handler:   handler,
+		Compiling: f.compiling,
 	}
 	if f.options.isFork() {
 		config.From = f.options.origin.definitions

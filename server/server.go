@@ -43,6 +43,7 @@ import (
 
 	"espalier.dev/server/aggregator"
 	"espalier.dev/server/builtin"
+	"espalier.dev/server/compiling"
 	"espalier.dev/server/definitions"
 	"espalier.dev/server/etcd/kine"
 	"espalier.dev/server/faults"
@@ -258,6 +259,7 @@ func (s *Server) build() (*genericapiserver.GenericAPIServer, error) {
 		stored:      stored,
 		network:     network,
 		fairness:    fairness,
+		compiling:   compiling.New(),
 		controllers: s.controllers,
 		scheme:      scheme,
 		codecs:      codecs,

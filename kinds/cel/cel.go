@@ -54,6 +54,13 @@ type compilers struct {
 	*selectors
 }
 
+// Together returns a function that returns an error as soon as one of the expressions that it is called with would take too
+// long to compile, or all of them together.
+func (c *compilers) Together() func(string) error {
+	var a bounds.Allowance
+	return func(text string) error { return a.Check(text, bounds.TypeSize{}) }
+}
+
 // Compiler returns a compiler without variables. It makes the environment when it compiles.
 func (c *compilers) Compiler() admissionregistration.Compiler { return compiler{c} }
 

@@ -1,11 +1,15 @@
 package cel
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev/kinds/admissionregistration"
+	"espalier.dev/schema/rules/bounds"
 )
 
 // TestPolicyVariables compiles policies one after the other: each has its own variables only, although
@@ -58,6 +62,50 @@ func testPolicyVariables(t *testing.T, c *compilers) {
 			}
 		}
 		p.Close()
+	}
+}
+
+// TestPolicyTypes declares variables whose types double, and then a policy whose types are small.
+func TestPolicyTypes(t *testing.T) {
+	c := New()
+	compile := func(variable string, n int) (errs field.ErrorList) {
+		p, err := c.Policy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		for i := range n {
+			e := admissionregistration.Expression{Purpose: admissionregistration.Validation, Text: "1"}
+			if i > 0 {
+				e.Text = fmt.Sprintf(variable, i-1)
+			}
+			errs = append(errs, p.Declare(field.NewPath("variables").Index(i), fmt.Sprint("v", i), e)...)
+		}
+		e := admissionregistration.Expression{Purpose: admissionregistration.Validation, Text: fmt.Sprintf("variables.v%d == variables.v%[1]d", n-1)}
+		return append(errs, p.Compile(field.NewPath("expression"), e, e.Text)...)
+	}
+	errs := compile("{variables.v%d: variables.v%[1]d}", 60)
+	if len(errs) == 0 || errs[0].Type != field.ErrorTypeInvalid || !strings.Contains(errs[0].Detail, "too complex to be compiled") {
+		t.Errorf("got %.300v", errs)
+	}
+	if errs := compile("variables.v%d + 1", 60); len(errs) > 0 {
+		t.Errorf("small types: %v", errs)
+	}
+	if errs := compile("[variables.v%d]", 8); len(errs) > 0 {
+		t.Errorf("nested lists: %v", errs)
+	}
+}
+
+// TestTogether checks the expressions of objects that are too many.
+func TestTogether(t *testing.T) {
+	check := New().Together()
+	var err error
+	n := 0
+	for ; err == nil && n < 240; n++ {
+		err = check("[" + strings.Repeat("{},", 1_500) + fmt.Sprintf("{}].size() > %d", n))
+	}
+	if !errors.Is(err, bounds.ErrTooComplexTogether) || n < 3 {
+		t.Errorf("expression %d: %v", n, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"espalier.dev/internal/lru"
 	"espalier.dev/kinds/admissionregistration"
+	"espalier.dev/schema/rules/bounds"
 )
 
 // maxResults bounds the memory of results, in bytes.
@@ -42,6 +43,9 @@ func (r *results) get(path *field.Path, value string, u use, compile func() (*ap
 	found, err := r.cache.Get(u, compile)
 	if err != nil {
 		return field.ErrorList{field.InternalError(path, err)}
+	}
+	if u.expression.Stored && bounds.IsTooComplex(found) {
+		return nil // it is an error when it is evaluated
 	}
 	return errorsOf(path, value, found)
 }

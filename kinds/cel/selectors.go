@@ -65,6 +65,8 @@ func (s *selectors) DeviceSelector(path *field.Path, expression string, stored b
 	switch {
 	case err != nil:
 		return field.ErrorList{field.InternalError(path, err)}
+	case stored && bounds.IsTooComplex(result.err):
+		return nil
 	case result.err == nil && result.cost > resourcev1.CELSelectorExpressionMaxCost:
 		return field.ErrorList{field.Forbidden(path, "too complex, exceeds cost limit")}
 	}

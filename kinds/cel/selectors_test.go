@@ -14,6 +14,7 @@ func TestDeviceSelector(t *testing.T) {
 	t.Parallel()
 	latest, older := New(), At(35)
 	const shared = "device.allowMultipleAllocations"
+	chained := "optional.of(1)" + strings.Repeat(".optMap(x, x)", 30) + ".hasValue()"
 	for _, tt := range []struct {
 		cel        kinds.CEL
 		expression string
@@ -30,6 +31,8 @@ func TestDeviceSelector(t *testing.T) {
 		{older, shared, false, `f: Invalid value: "device.allowMultipleAllocations": compilation failed: ERROR: <input>:1:7: undefined field 'allowMultipleAllocations'`},
 		{older, "device.driver == 'a'", false, ""},
 		{latest, "device.driver", false, `f: Invalid value: "device.driver": must evaluate to bool or the unknown type, not string`},
+		{latest, chained, false, `f: Invalid value: "` + chained + `": compilation failed: the expression is too complex to be compiled: use fewer`},
+		{latest, chained, true, ""}, // stored objects stay valid
 		{latest, "object.x", false, `f: Invalid value: "object.x": compilation failed: ERROR: <input>:1:1: undeclared reference to 'object'`},
 		{latest, "device.attributes.all(a, device.attributes.all(b, device.attributes.all(c, device.attributes.all(d, a + b + c + d != ''))))", false,
 			`f: Forbidden: too complex, exceeds cost limit`},

@@ -31,6 +31,9 @@ func TestHostile(t *testing.T) {
 		{"nested conditions", strings.Repeat("true ? (", 1000) + "true" + strings.Repeat(") : false", 1000), "", "recursion limit"},
 		{"a long chain of fields", "self" + strings.Repeat(".a", 40_000) + " == ''", "", ""},
 		{"not UTF-8", "self.a == '\xff\xfe'", "", ""},
+		{"chained macros that double", "optional.of(1)" + strings.Repeat(".optMap(x, x)", 30) + ".hasValue()", "", "too complex to be compiled: use fewer"},
+		{"a message with them", "true", "optional.of('')" + strings.Repeat(".optFlatMap(x, optional.of(x))", 30) + ".value()", "messageExpression compilation failed: the expression is too complex"},
+		{"empty maps", "[" + strings.Repeat("{},", 3_400) + "{}].size() > 0", "", "too complex to be compiled"},
 		{"a message without end", "true", strings.Repeat("(", 90_000), "messageExpression"},
 	}
 	for _, tt := range tests {
@@ -210,5 +213,44 @@ func TestCostlyCalls(t *testing.T) {
 				t.Errorf("got %.500s, want %s (%v)", got, tt.want, ctx.Err())
 			}
 		})
+	}
+}
+
+// TestTooComplexTogether checks a schema whose rules compile one by one, but not all of them.
+func TestTooComplexTogether(t *testing.T) {
+	s := structural(`{type: object, properties: {spec: {type: object, properties: {a: {type: string}}}}}`)
+	for i := range 30 {
+		rule := fmt.Sprintf("[%s{}].size() > %d", strings.Repeat("{},", 1_500), i)
+		s.Properties["spec"].XValidations = append(s.Properties["spec"].XValidations, api.ValidationRule{Rule: rule})
+	}
+	errs := rules.Check(s, rules.CheckOptions{}).FieldErrors(nil, false)
+	if len(errs) == 0 || len(errs) == 30 || !strings.Contains(errs[0].Detail, "all CEL expressions of the object together are too complex") {
+		t.Errorf("got %d errors: %.300v", len(errs), errs)
+	}
+}
+
+// TestStoredTooComplex uses a CRD that was stored before there was a bound: its other rules are evaluated, the rule beyond
+// the bound is a violation, and an update that does not change the schema is accepted.
+func TestStoredTooComplex(t *testing.T) {
+	s := structural(`{type: object, properties: {spec: {type: object, properties: {a: {type: string}}}}}`)
+	s.Properties["spec"].XValidations = []api.ValidationRule{
+		{Rule: "self.a == 'a'", Message: "must be a"},
+		{Rule: "optional.of(1)" + strings.Repeat(".optMap(x, x)", 30) + ".hasValue()"},
+	}
+	p, err := schema.Compile(s, schema.WithRules(rules.Compiler(rules.WithBrokenRules())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	violations := p.Validate(t.Context(), schema.Object{"spec": map[string]any{"a": "b"}}, nil).FieldErrors()
+	text := fmt.Sprint(violations)
+	if len(violations) != 2 || !strings.Contains(text, "must be a") || !strings.Contains(text, "too complex to be compiled") {
+		t.Errorf("got %s", text)
+	}
+	report := rules.Check(s, rules.CheckOptions{})
+	if errs := report.FieldErrors(nil, false); len(errs) != 1 {
+		t.Errorf("changed: %v", errs)
+	}
+	if errs := report.FieldErrors(nil, true); len(errs) != 0 {
+		t.Errorf("unchanged: %v", errs)
 	}
 }

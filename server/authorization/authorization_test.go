@@ -282,11 +282,12 @@ func TestStructured(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                        "at least one authorization mode must be defined",
 		"kind: X\napiVersion: v1": `no kind "X" is registered`,
-		structured(h, "1s", "Deny", "request.nothing"):                                           "undefined field 'nothing'",
-		structured(h, "1m", "Deny", ""):                                                          "must be > 0s and <= 30s",
-		structured(h, "1s", "Ignore", ""):                                                        "failurePolicy",
-		structured(h, "1s", "Deny", "", "Node"):                                                  `Unsupported value: "Node"`,
-		strings.ReplaceAll(structured(h, "1s", "Deny", "", "RBAC"), "name: rbac", "name: other"): "expected name rbac for authorizer RBAC instead of other",
+		structured(h, "1s", "Deny", "request.nothing"):                                                  "undefined field 'nothing'",
+		structured(h, "1s", "Deny", "optional.of(1)"+strings.Repeat(".optMap(x, x)", 30)+".hasValue()"): "the expression is too complex to be compiled",
+		structured(h, "1m", "Deny", ""):                                                                 "must be > 0s and <= 30s",
+		structured(h, "1s", "Ignore", ""):                                                               "failurePolicy",
+		structured(h, "1s", "Deny", "", "Node"):                                                         `Unsupported value: "Node"`,
+		strings.ReplaceAll(structured(h, "1s", "Deny", "", "RBAC"), "name: rbac", "name: other"):        "expected name rbac for authorizer RBAC instead of other",
 		strings.Replace(structured(h, "1s", "Deny", ""), "type: KubeConfigFile, kubeConfigFile: "+fmt.Sprintf("%q", h.kubeconfig), "type: InClusterConfig", 1): "connectionInfo.type: must be KubeConfigFile",
 	} {
 		write(t, f.File, text)

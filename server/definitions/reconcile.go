@@ -21,6 +21,7 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/crd"
 	"espalier.dev/server/backend"
+	"espalier.dev/server/compiling"
 	"espalier.dev/server/custom"
 	"espalier.dev/server/fence"
 	"espalier.dev/server/keys"
@@ -40,6 +41,8 @@ type Config struct {
 	Storage generic.RESTOptionsGetter
 	// Fences prevent objects from outliving their CRD.
 	Fences *fence.Fences
+	// Compiling limits the writes of CRDs whose rules take long to compile. Nil means that they are not limited.
+	Compiling *compiling.Limits
 	// Store has the stored CRDs in memory.
 	Store *store.Store
 	// Peers are the other servers on the same etcd. Nil means that there cannot be any.
@@ -52,6 +55,14 @@ type Config struct {
 	// Handler returns the handler of the resources, which has the storage of the CRDs. It is made
 	// with the Definitions as its source, and called when they run.
 	Handler func() *custom.Handler
+}
+
+// writes returns the storage of CRDs for requests of users.
+func (c *Config) writes(s *registry.Store) rest.StandardStorage {
+	if c.Compiling == nil {
+		return s
+	}
+	return c.Compiling.Wrap(s.DefaultQualifiedResource, s)
 }
 
 // Definitions serves and reconciles the stored CRDs.
@@ -113,7 +124,7 @@ func New(c Config) (*Definitions, error) {
 		WrapSubresource: func(_ string, s rest.Patcher) rest.Patcher {
 			return &subresource{Patcher: s, definitions: d}
 		},
-		Wrap: func(s *registry.Store) rest.StandardStorage { return &crdStorage{Store: s, definitions: d} },
+		Wrap: func(s *registry.Store) rest.StandardStorage { return &crdStorage{s, d.config.writes(s), d} },
 	}
 	return d, nil
 }

@@ -33,19 +33,21 @@ const settleTime = 5 * time.Second
 // first deletes the objects.
 type crdStorage struct {
 	*registry.Store
+	// writes is the same storage. Its writes may wait until the rules of a CRD may be compiled.
+	writes      rest.StandardStorage
 	definitions *Definitions
 }
 
 func (s *crdStorage) Create(ctx context.Context, obj runtime.Object,
 	validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
-	out, err := s.Store.Create(ctx, obj, validate, o)
+	out, err := s.writes.Create(ctx, obj, validate, o)
 	s.definitions.settle(ctx, out)
 	return out, err
 }
 
 func (s *crdStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, force bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	out, created, err := s.Store.Update(ctx, name, s.definitions.ifReadable(info), create, update, force, o)
+	out, created, err := s.writes.Update(ctx, name, s.definitions.ifReadable(info), create, update, force, o)
 	s.definitions.settle(ctx, out)
 	return out, created, err
 }

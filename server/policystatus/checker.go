@@ -12,12 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"espalier.dev/crd"
 	"espalier.dev/kinds"
+	"espalier.dev/kinds/admissionregistration"
+	kindscel "espalier.dev/kinds/cel"
 	"espalier.dev/kinds/schemas"
 	"espalier.dev/openapi"
 	"espalier.dev/schema/rules/bounds"
@@ -73,9 +77,11 @@ func (c *checker) check(ctx context.Context, p *v1.ValidatingAdmissionPolicy) (w
 	checked, kinds := bounded(p)
 	types := c.types.CreateContext(checked)
 	variables, cost, size := 0, 0, 0
-	var texts []string
+	compiles, err := bound(p)
+	if err != nil {
+		return nil, err
+	}
 	for _, v := range p.Spec.Variables {
-		texts = append(texts, v.Expression)
 		variables += compilationCost(v.Expression)
 	}
 	end := func(ref, reason string) []v1.ExpressionWarning {
@@ -85,8 +91,8 @@ func (c *checker) check(ctx context.Context, p *v1.ValidatingAdmissionPolicy) (w
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(append(texts, e.text), func(text string) bool { return bounds.Check(text, bounds.TypeSize{}) != nil }) {
-			return end(e.ref, bounds.ErrTooComplex.Error()), nil
+		if err := compiles(e.text); err != nil {
+			return end(e.ref, err.Error()), nil
 		}
 		if cost += kinds * (environmentCost + variables + compilationCost(e.text)); cost > maxCost {
 			return end(e.ref, "the policy has too many expressions and variables to check all of them"), nil
@@ -102,6 +108,29 @@ func (c *checker) check(ctx context.Context, p *v1.ValidatingAdmissionPolicy) (w
 		warnings = append(warnings, w)
 	}
 	return warnings, nil
+}
+
+// bound returns a function that returns an error if an expression of a policy, or one of its variables, takes too long to
+// compile. Kubernetes' type checker has no bounds.
+func bound(p *v1.ValidatingAdmissionPolicy) (func(text string) error, error) {
+	c, err := kindscel.NewComposition(bounds.EnvSet())
+	if err != nil {
+		return nil, err
+	}
+	known := cel.OptionalVariableDeclarations{HasParams: p.Spec.ParamKind != nil, HasAuthorizer: true}
+	for _, v := range p.Spec.Variables {
+		result := c.CompileAndStoreVariable(kindscel.Variable(v.Name, v.Expression), known, environment.StoredExpressions)
+		if bounds.IsTooComplex(result.Error) {
+			return func(string) error { return fmt.Errorf("variable %s: %w", v.Name, result.Error) }, nil
+		}
+	}
+	return func(text string) error {
+		result := c.CompileCELExpression(kindscel.Accessor(admissionregistration.Expression{Text: text}), known, environment.StoredExpressions)
+		if bounds.IsTooComplex(result.Error) {
+			return result.Error
+		}
+		return nil
+	}, nil
 }
 
 // compilationCost is the cost of compiling an expression once. The time for a long chain of operators grows with the

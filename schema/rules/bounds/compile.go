@@ -28,11 +28,12 @@ const (
 	// maxStepsTogether is the most that all expressions of an object may take.
 	maxStepsTogether = 2 * maxSteps
 	// maxNodes is the number of parts of an expression from which on no macro is expanded.
-	maxNodes = 500_000
+	maxNodes = 150_000
 )
 
 // ErrTooComplex is returned for an expression that would take too long to compile.
-var ErrTooComplex = errors.New("the expression is too complex to be compiled: use fewer nested or chained calls, list items and map entries")
+var ErrTooComplex = errors.New("the expression is too complex to be compiled: " +
+	"use fewer nested or chained calls, list items and map entries")
 
 // ErrTooComplexTogether is returned for the expressions of an object that would take too long to compile together.
 var ErrTooComplexTogether = errors.New("all CEL expressions of the object together are too complex to be compiled: " +
@@ -50,6 +51,20 @@ func Check(text string, largest TypeSize) error {
 // Repeats returns how often an expression may be compiled, at most a hundred times.
 func Repeats(text string, largest TypeSize) int {
 	return int(min(maxSteps/Steps(text, largest), 100))
+}
+
+// IsHeavy reports whether expressions need more than a hundredth of the work that is allowed for one.
+func IsHeavy(texts []string) bool {
+	left := maxSteps / 100.
+	for _, text := range texts {
+		if left -= float64(len(text)) * stepsPerByte; left > 0 && !isShort(text) {
+			left -= Steps(text, TypeSize{})
+		}
+		if left < 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Error returns the error of Check as one of k8s.io/apiserver.
@@ -70,14 +85,17 @@ type Allowance struct{ used float64 }
 // Check is like the function Check, and returns ErrTooComplexTogether if the expression would take too long together with
 // those that it was called with before.
 func (a *Allowance) Check(text string, largest TypeSize) error {
-	steps := Steps(text, largest)
-	if steps > maxSteps {
-		return ErrTooComplex
-	}
-	if a.used+steps > maxStepsTogether {
+	if a.used > maxStepsTogether {
 		return ErrTooComplexTogether
 	}
-	a.used += steps
+	steps := Steps(text, largest)
+	if steps > maxSteps {
+		a.used += maxSteps / 10 // to find it out is work, too
+		return ErrTooComplex
+	}
+	if a.used += steps; a.used > maxStepsTogether {
+		return ErrTooComplexTogether
+	}
 	return nil
 }
 
@@ -112,6 +130,7 @@ func (s TypeSizes) Of(t *apiservercel.DeclType) TypeSize {
 	}
 	size, ok := s[t]
 	if !ok {
+		s[t] = size // it may be a part of itself
 		size = SizeOf(t.CelType()).Or(s.Of(t.ElemType)).Or(s.Of(t.KeyType))
 		for _, f := range t.Fields {
 			size = size.Or(s.Of(f.Type))

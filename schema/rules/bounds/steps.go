@@ -19,7 +19,7 @@ const (
 	// stepsPerType are those of writing a part of a type, and stepsPerLevel those of copying it for each type around it.
 	stepsPerType, stepsPerLevel = 60, 4
 	// shortFactor is by how much more the work of a short text is than that of reading it.
-	shortFactor = 10
+	shortFactor = 4
 )
 
 // shape is a bound of a type: the number of its parts, and how deep they are nested. The type checker writes each part
@@ -59,9 +59,9 @@ type work struct {
 	scope     map[string]shape
 	declared  shape
 	functions map[string]function
-	// open is the number of parts of the expression whose type has variables, constructed has the parts of the types that are made
-	// out of them, and doubled is the number of those that can have the same variable twice.
-	open, constructed, doubled float64
+	// open is the number of parts of the expression whose type has variables, maps that of types of maps among them, and doubled
+	// that of maps that can have the same variable twice.
+	open, maps, doubled float64
 	// nested is the number of variables of macros around the current part whose type has variables, and most the
 	// largest one.
 	nested, most float64
@@ -69,10 +69,11 @@ type work struct {
 	largest shape
 }
 
-// total returns all steps. When a type variable is replaced, its type can have parts of all others; only one that
-// a variable of a macro has can occur twice, or be replaced by a type that is made out of others.
+// total returns all steps. The types that replace type variables can be put together from those of all maps, which alone
+// have two parts. A type is deeper than all that are written, or has the same variable twice, only if variables of macros have it.
 func (w *work) total() float64 {
-	s := shape{parts: w.constructed + w.largest.parts, depth: w.largest.depth * (w.most + 1)}
+	s := shape{depth: w.largest.depth * (w.most + 1)}
+	s.parts = s.depth*(w.maps+1) + w.largest.parts
 	if w.most > 0 {
 		s.parts *= math.Exp2(min(w.doubled, 60))
 	}
@@ -128,7 +129,7 @@ func (w *work) list(l ast.ListExpr) shape {
 		w.variables++
 		item.open = true
 	}
-	return w.made(of(item, shape{}))
+	return of(item, shape{})
 }
 
 func (w *work) dict(m ast.MapExpr) shape {
@@ -146,13 +147,13 @@ func (w *work) dict(m ast.MapExpr) shape {
 	} else if key.open {
 		w.doubled++
 	}
-	return w.made(of(key, value))
+	return w.pair(of(key, value))
 }
 
-// made counts a type that an expression makes out of others.
-func (w *work) made(s shape) shape {
+// pair counts a type with two parts.
+func (w *work) pair(s shape) shape {
 	if s.open {
-		w.constructed += s.parts
+		w.maps++
 	}
 	return s
 }
@@ -238,7 +239,7 @@ func (w *work) call(c ast.CallExpr) shape {
 	case name == operators.Conditional && len(shapes) == 3:
 		return shapes[1].or(shapes[2])
 	case name == operators.OptSelect:
-		return w.made(of(largest.or(w.declared), shape{}))
+		return of(largest.or(w.declared), shape{})
 	case f.fresh:
 		largest.open = true
 	case !f.generic:
@@ -249,12 +250,12 @@ func (w *work) call(c ast.CallExpr) shape {
 		return largest
 	}
 	if !f.pairs {
-		all = of(largest, shape{})
-	} else if largest.open {
+		return of(largest, shape{})
+	}
+	if largest.open {
 		w.doubled++
 	}
-	all.open = largest.open
-	return w.made(all)
+	return w.pair(shape{all.parts, all.depth, largest.open})
 }
 
 // function returns the function of a call, whose name may be qualified.
