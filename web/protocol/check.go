@@ -388,7 +388,7 @@ func (c *checking) stored(out *Outcome, pruned *object.Pruned, old schema.Object
 	if err != nil {
 		return
 	}
-	if *c.left -= yamlSize(out.object, 0, *c.left); *c.left < 0 {
+	if *c.left -= yamlx.Size(out.object, *c.left); *c.left < 0 {
 		return
 	}
 	if text, err := yamlx.Marshal(out.object); err == nil {

@@ -244,7 +244,23 @@ type page struct {
 		Remaining       int64  `json:"remainingItemCount"`
 		ResourceVersion string `json:"resourceVersion"`
 	} `json:"metadata"`
-	Items []json.RawMessage `json:"items"`
+	Items json.RawMessage `json:"items"`
+}
+
+// maxItems limits the objects in an answer. Servers may ignore the limit of a request.
+const maxItems = 1_000_000
+
+// readPage reads a page of a list at a path.
+func readPage(path string, body []byte) (*page, []json.RawMessage, error) {
+	p := new(page)
+	if err := json.Unmarshal(body, p); err != nil {
+		return nil, nil, fmt.Errorf("%s: the answer is not a list: %w", path, err)
+	}
+	items, err := elements[json.RawMessage](p.Items, maxItems)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: the items of the answer: %w", path, err)
+	}
+	return p, items, nil
 }
 
 // all reads all pages. If the API server has forgotten the state that the pages are of, all goes
@@ -262,15 +278,15 @@ func (l *listing) all(ctx context.Context, definition string) error {
 		if err != nil {
 			return err
 		}
-		var p page
-		if err := json.Unmarshal(body, &p); err != nil {
-			return fmt.Errorf("%s: the answer is not a list: %w", l.path, err)
+		p, items, err := readPage(l.path, body)
+		if err != nil {
+			return err
 		}
-		if p.Items == nil && !strings.HasSuffix(p.Kind, "List") {
+		if items == nil && !strings.HasSuffix(p.Kind, "List") {
 			return fmt.Errorf("%s: the answer is not a list: it has no items", l.path)
 		}
 		l.version = p.Metadata.ResourceVersion
-		for _, item := range p.Items {
+		for _, item := range items {
 			o := identified(Object{Definition: definition, JSON: item})
 			if key := o.Namespace + "/" + o.Name; key > l.resumed {
 				l.last = max(l.last, key)
@@ -283,7 +299,7 @@ func (l *listing) all(ctx context.Context, definition string) error {
 		if token = p.Metadata.Continue; token == "" {
 			return nil
 		}
-		limit = min(max(pageBytes/(len(body)/max(len(p.Items), 1)+1), 1), maxPage)
+		limit = min(max(pageBytes/(len(body)/max(len(items), 1)+1), 1), maxPage)
 	}
 	return nil
 }

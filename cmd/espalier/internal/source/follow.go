@@ -30,6 +30,10 @@ const (
 	// steadyTime is how long a watch lasts if nothing is wrong. After a shorter one there is a pause,
 	// which starts with settleTime and doubles up to pollTime.
 	steadyTime = 30 * time.Second
+	// maxFollowed limits the size of all CRDs, and definitionSize is what each needs beside its text: a server
+	// could list CRDs without an end.
+	maxFollowed    = 1 << 30
+	definitionSize = 1 << 10
 )
 
 // Update is what has changed in the CRDs of an API server.
@@ -45,11 +49,11 @@ type Update struct {
 // change. It keeps none of them. It returns when a request fails, or when ctx ends. If only watches fail,
 // it lists the CRDs every minute.
 func Follow(ctx context.Context, config *rest.Config, changed func(Update)) error {
-	return follow(ctx, config, changed, sleep)
+	return follow(ctx, config, changed, sleep, maxFollowed)
 }
 
-// follow is Follow with a function that waits.
-func follow(ctx context.Context, config *rest.Config, changed func(Update), wait func(context.Context, time.Duration) error) error {
+// follow is Follow with a function that waits, and the maximum size of all CRDs.
+func follow(ctx context.Context, config *rest.Config, changed func(Update), wait func(context.Context, time.Duration) error, most int) error {
 	listing, err := NewCluster(config)
 	if err != nil {
 		return err
@@ -65,7 +69,7 @@ func follow(ctx context.Context, config *rest.Config, changed func(Update), wait
 			utilnet.CloseIdleConnectionsFor(c.(*served).client.Client.Transport)
 		}
 	}()
-	f := &follower{list: listing.(*served), watching: watching.(*served), changed: changed, wait: wait}
+	f := &follower{list: listing.(*served), watching: watching.(*served), changed: changed, wait: wait, most: most}
 	for {
 		if err := f.read(ctx); err != nil {
 			return err
@@ -81,6 +85,7 @@ type follower struct {
 	list, watching *served
 	changed        func(Update)
 	wait           func(context.Context, time.Duration) error
+	most           int
 	// pause is the last pause after a watch that has not lasted, or 0.
 	pause time.Duration
 	// pending are the CRDs by name that have changed and that changed was not called with. Those
@@ -99,11 +104,17 @@ func definitionOf(o Object) Object {
 // read lists the CRDs.
 func (f *follower) read(ctx context.Context) error {
 	f.pending = map[string]Object{}
+	size := 0
 	l := &listing{client: f.list.client, path: definitionsPath, complete: definitionOf, yield: func(o Object, _ error) bool {
 		f.pending[o.Name] = o
-		return true
+		size += definitionSize + len(o.JSON)
+		return size <= f.most
 	}}
-	if err := l.all(ctx, ""); err != nil {
+	err := l.all(ctx, "")
+	if err == nil && l.stopped {
+		err = fmt.Errorf("all of them are larger than %d MiB", f.most>>20)
+	}
+	if err != nil {
 		return fmt.Errorf("list the CRDs: %w", err)
 	}
 	f.version = l.version

@@ -76,7 +76,7 @@ func TestFollow(t *testing.T) {
 			}
 		}
 		got = append(got, text+" -"+strings.Join(u.Deleted, " "))
-	}, func(ctx context.Context, _ time.Duration) error { return ctx.Err() })
+	}, func(ctx context.Context, _ time.Duration) error { return ctx.Err() }, maxFollowed)
 	if err == nil || !strings.HasPrefix(err.Error(), "watch the CRDs: ") {
 		t.Errorf("got %v", err)
 	}
@@ -102,12 +102,32 @@ func TestFollowPauses(t *testing.T) {
 		func(_ context.Context, d time.Duration) error {
 			got = append(got, d.String())
 			return nil
-		})
+		}, maxFollowed)
 	if err == nil || lists != 6 {
 		t.Errorf("%d lists, %v", lists, err)
 	}
 	if want := "200ms 400ms 800ms 1.6s 1m0s 3.2s"; strings.Join(got, " ") != want {
 		t.Errorf("got %s, want %s", strings.Join(got, " "), want)
+	}
+}
+
+// TestFollowEndless follows a server whose list of CRDs has no end.
+func TestFollowEndless(t *testing.T) {
+	t.Parallel()
+	pages := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		pages++
+		next := ""
+		if pages < 1000 {
+			next = "more"
+		}
+		fmt.Fprintf(w, `{"kind": "CustomResourceDefinitionList", "metadata": {"resourceVersion": "5", "continue": %q}, "items": [{"metadata": {"name": "a%05d.b"}}]}`, next, pages)
+	}))
+	defer server.Close()
+	err := follow(t.Context(), &rest.Config{Host: server.URL, Timeout: time.Minute}, func(Update) { t.Error("all CRDs are known") }, sleep, 100*definitionSize)
+	if err == nil || !strings.HasPrefix(err.Error(), "list the CRDs: all of them are larger than ") || pages > 100 {
+		t.Errorf("%d pages, %v", pages, err)
 	}
 }
 

@@ -1,6 +1,9 @@
 package source
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -59,4 +62,28 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 		return 0, fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
 	}
 	return n, err
+}
+
+// elements returns the elements of a JSON array, or of null. More of them than a limit are an error: an element of
+// two bytes needs a hundred times as much in memory.
+func elements[T any](array json.RawMessage, most int) (all []T, err error) {
+	if string(bytes.TrimSpace(array)) == "null" || len(array) == 0 {
+		return nil, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(array))
+	if start, err := d.Token(); err != nil || start != json.Delim('[') {
+		return nil, errors.New("it is not a list")
+	}
+	all = []T{}
+	for d.More() {
+		if len(all) == most {
+			return nil, fmt.Errorf("there are more than %d", most)
+		}
+		var element T
+		if err := d.Decode(&element); err != nil {
+			return nil, err
+		}
+		all = append(all, element)
+	}
+	return all, nil
 }

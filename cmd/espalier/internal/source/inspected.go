@@ -103,11 +103,11 @@ func (s *served) count(ctx context.Context, path string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var first page
-	if err := json.Unmarshal(body, &first); err != nil {
-		return 0, fmt.Errorf("%s: the answer is not a list: %w", path, err)
+	first, items, err := readPage(path, body)
+	if err != nil {
+		return 0, err
 	}
-	return int64(len(first.Items)) + first.Metadata.Remaining, nil
+	return int64(len(items)) + first.Metadata.Remaining, nil
 }
 
 // pathsOf returns the paths of the lists of a resource: one for each namespace, if there are any.

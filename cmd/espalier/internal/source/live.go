@@ -106,8 +106,11 @@ type Table struct {
 // Row is an object of a Table.
 type Row struct {
 	Object
-	Cells []any
+	Cells []json.RawMessage
 }
+
+// maxCells limits the columns of a table. It has maxPage rows at most, as a page has objects.
+const maxCells = 1000
 
 // tableType is the content type of tables.
 const tableType = "application/json;as=Table;g=meta.k8s.io;v=v1"
@@ -129,16 +132,19 @@ func (l *Live) Page(ctx context.Context, c Collection, limit int, token string) 
 	return c.table(body)
 }
 
+// row is a row of a table as an API server sends it.
+type row struct {
+	Cells  json.RawMessage `json:"cells"`
+	Object json.RawMessage `json:"object"`
+}
+
 // table reads a table.
 func (c *Collection) table(body []byte) (*Table, error) {
 	var in struct {
-		Kind     string                         `json:"kind"`
-		Metadata metav1.ListMeta                `json:"metadata"`
-		Columns  []metav1.TableColumnDefinition `json:"columnDefinitions"`
-		Rows     []struct {
-			Cells  []any           `json:"cells"`
-			Object json.RawMessage `json:"object"`
-		} `json:"rows"`
+		Kind     string          `json:"kind"`
+		Metadata metav1.ListMeta `json:"metadata"`
+		Columns  json.RawMessage `json:"columnDefinitions"`
+		Rows     json.RawMessage `json:"rows"`
 	}
 	if err := json.Unmarshal(body, &in); err != nil {
 		return nil, fmt.Errorf("%s: the answer is not a table: %w", c.path(), err)
@@ -146,14 +152,26 @@ func (c *Collection) table(body []byte) (*Table, error) {
 	if in.Kind != "Table" {
 		return nil, fmt.Errorf("%s: the answer is not a table, but %q", c.path(), in.Kind)
 	}
-	t := &Table{Columns: in.Columns, Version: in.Metadata.ResourceVersion, Continue: in.Metadata.Continue}
+	columns, err := elements[metav1.TableColumnDefinition](in.Columns, maxCells)
+	if err != nil {
+		return nil, fmt.Errorf("%s: the columns of the answer: %w", c.path(), err)
+	}
+	t := &Table{Columns: columns, Version: in.Metadata.ResourceVersion, Continue: in.Metadata.Continue}
 	if in.Metadata.RemainingItemCount != nil {
 		t.Remaining = *in.Metadata.RemainingItemCount
 	}
-	for _, r := range in.Rows {
+	rows, err := elements[row](in.Rows, maxPage)
+	if err != nil {
+		return nil, fmt.Errorf("%s: the rows of the answer: %w", c.path(), err)
+	}
+	for _, r := range rows {
+		cells, err := elements[json.RawMessage](r.Cells, maxCells)
+		if err != nil {
+			return nil, fmt.Errorf("%s: the cells of a row: %w", c.path(), err)
+		}
 		o := identified(Object{Definition: c.GroupResource().String(), JSON: r.Object})
 		o.where = objectPath("/apis/"+c.Group+"/"+c.Version, c.Resource, o)
-		t.Rows = append(t.Rows, Row{o, r.Cells})
+		t.Rows = append(t.Rows, Row{o, cells})
 	}
 	return t, nil
 }

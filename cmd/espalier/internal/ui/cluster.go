@@ -23,11 +23,12 @@ import (
 	"espalier.dev/web/protocol"
 )
 
-// The limits of a cluster: the CRDs that the page gets, the compiled ones that are kept, the requests to
-// the cluster at a time, and the watches at a time. A browser has six connections to the page for all of
-// its tabs: the watches must leave some.
+// The limits of a cluster: the CRDs that the page gets, those that are known, the compiled ones that are
+// kept, the requests to the cluster at a time, and the watches at a time. A browser has six connections to
+// the page for all of its tabs: the watches must leave some.
 const (
 	maxCRDs     = 5000
+	maxKnown    = 10 * maxCRDs
 	maxCompiled = 8
 	maxRequests = 4
 	maxWatches  = 4
@@ -152,7 +153,8 @@ func (c *Cluster) update(u source.Update) {
 			delete(c.byName, name)
 		}
 		for _, o := range u.CRDs {
-			if crd := newClusterCRD(o.JSON); crd != nil {
+			crd := newClusterCRD(o.JSON)
+			if crd != nil && (c.byName[o.Name] != nil || len(c.byName) < maxKnown) {
 				c.byName[o.Name] = crd
 			}
 		}
@@ -248,6 +250,9 @@ func (c *Cluster) definition(ctx context.Context, name string, sem protocol.Sema
 		o, err := live.Definition(ctx, name)
 		if err != nil {
 			return nil, err
+		}
+		if err := checkSize(o.JSON); err != nil {
+			return nil, fmt.Errorf("the CRD %s cannot be used: %w", name, err)
 		}
 		made, err := c.options.Define(o.JSON, sem.Semantics)
 		if err != nil {

@@ -22,14 +22,15 @@ import (
 	"espalier.dev/web/protocol"
 )
 
-// The limits of an answer: rows of a page, characters of a cell, findings about an object, CRDs whose
-// objects are counted, objects that are audited, those of them that are listed, and versions of an
-// object.
+// The limits of an answer: rows of a page, characters of a cell, findings about an object, characters of a
+// message, CRDs whose objects are counted, objects that are audited, those of them that are listed, and
+// versions of an object.
 const (
 	defaultRows  = 50
 	maxRows      = 200
 	maxCell      = 300
 	maxProblems  = 50
+	maxMessage   = 4000
 	maxCounted   = 50
 	maxAudited   = 5000
 	maxListed    = 500
@@ -80,13 +81,13 @@ func asError(ctx context.Context, err error) *protocol.Error {
 	return &protocol.Error{Code: protocol.Failed, Message: brief(err)}
 }
 
-// brief returns an error without the URL of the request, which is long.
+// brief returns an error without the URL of the request, which is long. What a server says can be long, too.
 func brief(err error) string {
 	var request *url.Error
 	if errors.As(err, &request) {
-		return strings.Replace(err.Error(), request.Error(), request.Err.Error(), 1)
+		return cut(strings.Replace(err.Error(), request.Error(), request.Err.Error(), 1), maxMessage)
 	}
-	return err.Error()
+	return cut(err.Error(), maxMessage)
 }
 
 // objectRequest names a CRD and, maybe, one of its objects.
@@ -120,7 +121,7 @@ func (c *Cluster) crd(ctx context.Context, r objectRequest) (*crdAnswer, error) 
 	}
 	a := &crdAnswer{Text: text}
 	if _, err := c.options.Define(o.JSON, r.Semantics.Semantics); err != nil {
-		a.Problem = err.Error()
+		a.Problem = brief(err)
 	}
 	return a, nil
 }
@@ -254,23 +255,30 @@ func columnsOf(t *source.Table) (all []tableColumn) {
 func rowOf(ctx context.Context, d *definition, problem string, r *source.Row) tableRow {
 	row := tableRow{Namespace: r.Namespace, Name: r.Name, Cells: []string{}}
 	for _, cell := range r.Cells {
-		text, ok := cell.(string)
-		if !ok && cell != nil {
-			if raw, err := json.Marshal(cell); err == nil {
-				text = string(raw)
-			}
-		}
-		row.Cells = append(row.Cells, cut(text, maxCell))
+		row.Cells = append(row.Cells, cut(cellText(cell), maxCell))
 	}
 	if d == nil {
 		row.Unchecked = problem
 		return row
 	}
-	var err error
-	if row.Findings, err = d.inspect(ctx, r.JSON); err != nil {
+	found, err := d.inspect(ctx, r.JSON)
+	if err != nil {
 		row.Unchecked = brief(err)
 	}
+	row.Findings = findingsOf(found.Problems)
 	return row
+}
+
+// cellText returns the text of a cell: that of a string, JSON of another value, or nothing.
+func cellText(cell json.RawMessage) string {
+	var text *string
+	if json.Unmarshal(cell, &text) != nil {
+		return string(cell)
+	}
+	if text == nil {
+		return ""
+	}
+	return *text
 }
 
 // cut cuts a text at a number of bytes.
@@ -281,18 +289,17 @@ func cut(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
-// inspect returns what of an object does not comply, as far as the API shows it.
-func (d *definition) inspect(ctx context.Context, object []byte) ([]protocol.Finding, error) {
+// inspect returns what of an object does not comply, as far as the API shows it: the version is that of the request.
+func (d *definition) inspect(ctx context.Context, object []byte) (compliance.Report, error) {
+	if err := checkSize(object); err != nil {
+		return compliance.Report{}, err
+	}
 	found, err := d.inspector.Inspect(ctx, object)
 	if err != nil {
-		return nil, err
+		return compliance.Report{}, err
 	}
-	return findingsOf(servedProblems(&found)), nil
-}
-
-// servedProblems removes what is no problem of a stored object: the version is that of the request.
-func servedProblems(found *compliance.Report) []compliance.Problem {
-	return slices.DeleteFunc(found.Problems, func(p compliance.Problem) bool { return p.Kind == compliance.OtherVersion })
+	found.Problems = slices.DeleteFunc(found.Problems, func(p compliance.Problem) bool { return p.Kind == compliance.OtherVersion })
+	return found, nil
 }
 
 func findingsOf(problems []compliance.Problem) (all []protocol.Finding) {
@@ -302,9 +309,17 @@ func findingsOf(problems []compliance.Problem) (all []protocol.Finding) {
 	return all
 }
 
-// findingOf returns a finding for the page.
+// findingOf returns a finding for the page. Each can have all of a long key or value.
 func findingOf(f analysis.Finding) protocol.Finding {
-	return protocol.Finding{Rule: f.Rule, Severity: f.Severity, Path: f.Path, Pointer: f.Pointer, Message: f.Message, Detail: f.Detail}
+	if len(f.Pointer) > maxPointer {
+		f.Pointer = ""
+	}
+	var detail []string
+	for _, line := range f.Detail[:min(len(f.Detail), maxProblems)] {
+		detail = append(detail, cut(line, maxMessage))
+	}
+	return protocol.Finding{Rule: f.Rule, Severity: f.Severity, Path: cut(f.Path, maxPointer), Pointer: f.Pointer,
+		Message: cut(f.Message, maxMessage), Detail: detail}
 }
 
 // objectAnswer is an object in all served versions.
@@ -346,9 +361,9 @@ func (c *Cluster) object(ctx context.Context, r objectRequest) (*objectAnswer, e
 			shown.Lines, shown.More = yamlLines(shown.Text)
 		}
 		if err == nil && (v.Storage || len(a.Findings) == 0) {
-			var found []protocol.Finding
+			var found compliance.Report
 			found, err = d.inspect(ctx, o.JSON)
-			a.Findings = append([]protocol.Finding{}, found...)
+			a.Findings = append([]protocol.Finding{}, findingsOf(found.Problems)...)
 		}
 		if err != nil {
 			shown.Problem = asError(ctx, err).Message
@@ -399,6 +414,9 @@ func (c *Cluster) why(ctx context.Context, r whyRequest) (*why.Explanation, erro
 		return nil, err
 	}
 	o, err := live.Object(ctx, all.GroupVersionResource, r.Namespace, r.Name)
+	if err == nil {
+		err = checkSize(o.JSON)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -497,11 +515,10 @@ func served(ctx context.Context, live *source.Live, d *definition, selected sour
 			a.More = true
 			return nil
 		}
-		found, err := d.inspector.Inspect(ctx, o.JSON)
+		found, err := d.inspect(ctx, o.JSON)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", o.Where(), err)
 		}
-		found.Problems = servedProblems(&found)
 		add(&o, &found)
 	}
 	return ctx.Err()
