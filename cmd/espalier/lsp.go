@@ -52,9 +52,8 @@ of the cluster are known. Without the flag, lsp never uses the network.
 
 When a Helm template is opened or changes, the helm program renders its chart in the background:
 findings are about the rendered objects, at the line of the template if that is certain.
---helm-values and --helm-set set values. Proxy variables keep helm from the network. --helm=read
-does not run helm: use it for folders that you do not trust. Without helm, templates are not
-checked.
+--helm-values and --helm-set set values. It runs without the network. --helm=read does not run
+helm: use it for folders that you do not trust. Without helm, templates are not checked.
 
 Exit codes: 0 after shutdown and exit, 1 if the client ends without them, 2 usage or input error.`,
 		Example: `  # For an editor that starts the server

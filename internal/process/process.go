@@ -33,6 +33,11 @@ type Program struct {
 	Stdout, Stderr io.Writer
 	// Log is a file to which the output is appended, instead of Stdout and Stderr. Messages name it.
 	Log string
+	// Offline keeps the program from the network, this machine included, where the system can do that: on Linux, if
+	// the user may create network namespaces.
+	Offline bool
+	// MaxMemory limits the memory of the program on Linux, in bytes, if it is not zero.
+	MaxMemory uint64
 }
 
 // outputDelay is the time that processes which a program has left may hold its output open.
@@ -46,7 +51,7 @@ func (p Program) command() *exec.Cmd {
 		c.Env = append(append([]string{}, p.Env...), os.Environ()...) // the last one of a name counts
 	}
 	c.Stdout, c.Stderr = p.Stdout, p.Stderr
-	c.SysProcAttr = attributes()
+	c.SysProcAttr = attributes(p.Offline)
 	c.WaitDelay = outputDelay
 	return c
 }
@@ -63,17 +68,27 @@ type Process struct {
 // Start starts a program. On Linux, it ends with this process, also if that is killed. Processes
 // that it has started are killed when it ends, unless they have a process group of their own.
 func Start(p Program) (*Process, error) {
-	r := &Process{name: p.Name, log: p.Log, command: p.command(), done: make(chan struct{})}
+	r := &Process{name: p.Name, log: p.Log, done: make(chan struct{})}
 	if p.Log != "" {
 		file, err := os.OpenFile(p.Log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", p.Name, err)
 		}
 		defer file.Close() // the process has its own descriptor
-		r.command.Stdout, r.command.Stderr = file, file
+		p.Stdout, p.Stderr = file, file
 	}
-	if err := start(r.command); err != nil {
+	r.command = p.command()
+	err := start(r.command)
+	if err != nil && p.Offline {
+		p.Offline = false // the system may not allow it
+		r.command = p.command()
+		err = start(r.command)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.Name, err)
+	}
+	if p.MaxMemory > 0 {
+		limitMemory(r.command.Process, p.MaxMemory)
 	}
 	go func() { // ends with the process
 		defer close(r.done)

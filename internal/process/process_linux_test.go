@@ -2,7 +2,9 @@ package process
 
 import (
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,6 +32,31 @@ func TestKilledParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "the end of the child", func() bool { return !alive(child) })
+}
+
+// TestOffline runs a program that connects to this machine.
+func TestOffline(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var out output
+	connect := program("connect", &out)
+	connect.Env = append(connect.Env, "PROCESS_TEST_ADDRESS="+l.Addr().String())
+	if err := Run(t.Context(), connect, 0); err != nil {
+		t.Fatalf("%v: %s", err, out.String())
+	}
+	namespaces := exec.Command("/bin/true")
+	namespaces.SysProcAttr = attributes(true)
+	if err := namespaces.Run(); err != nil {
+		t.Skipf("the user may not create network namespaces: %v", err)
+	}
+	connect.Offline = true
+	if err := Run(t.Context(), connect, 0); err == nil || !strings.Contains(out.String(), "network is unreachable") {
+		t.Errorf("%v: %s", err, out.String())
+	}
 }
 
 // alive reports whether a process exists.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -37,6 +38,12 @@ func TestMain(m *testing.M) {
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ready")
 		time.Sleep(time.Hour)
+	case "connect": // connects to this machine
+		if _, err := net.Dial("tcp", os.Getenv("PROCESS_TEST_ADDRESS")); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	case "parent": // starts a program and waits to be killed
 		if err := os.Setenv(behaviour, "stubborn"); err != nil {
 			panic(err)

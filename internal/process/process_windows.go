@@ -6,7 +6,10 @@ import (
 )
 
 // attributes returns the attributes of new processes.
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
+func attributes(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
+
+// limitMemory does nothing.
+func limitMemory(*os.Process, uint64) {}
 
 // terminate ends a process: it cannot be asked.
 func terminate(p *os.Process) error { return p.Kill() }

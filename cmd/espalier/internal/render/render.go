@@ -1,6 +1,6 @@
 // Package render runs programs that render manifests, such as helm and kustomize: with a limited
-// output and time, with variables that keep them from the network unless it is allowed, and without
-// processes that are left when the run is cancelled.
+// output, time and memory, without the network unless it is allowed, and without processes that are left
+// when the run is cancelled.
 package render
 
 import (
@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -28,6 +29,8 @@ const (
 	maxOutput = 256 << 20
 	// maxFailure is the number of bytes of standard error that an error includes.
 	maxFailure = 4 << 10
+	// maxMemory is the default of [Command].MaxMemory: a template of a few bytes can need any amount.
+	maxMemory = 4 << 30
 	// timeout is the default of [Command].Timeout.
 	timeout = 5 * time.Minute
 )
@@ -41,10 +44,12 @@ type Command struct {
 	Env []string
 	// Dir is the working directory, that of this process if it is empty.
 	Dir string
-	// Network allows connections. Without it, the environment directs them to a closed port.
+	// Network allows connections. Without it, the program has no network where the system can do that, and
+	// the environment directs connections to a closed port. Programs do not use that for this machine.
 	Network bool
-	// MaxOutput and Timeout limit the run. Zero stands for a default.
+	// MaxOutput, MaxMemory and Timeout limit the run, the memory only on Linux. Zero stands for a default.
 	MaxOutput int
+	MaxMemory uint64
 	Timeout   time.Duration
 }
 
@@ -60,6 +65,9 @@ func (f *Failure) Error() string { return f.Program + ": " + f.Message }
 
 // ErrMissing is returned if a program is not in PATH.
 var ErrMissing = exec.ErrNotFound
+
+// outOfMemory matches what programs in Go write when there is no more memory. A stack trace follows.
+var outOfMemory = regexp.MustCompile(`(?m)^fatal error: .*memory`)
 
 // slots limits the programs that run at the same time: each of them needs hundreds of megabytes.
 var slots = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
@@ -81,8 +89,9 @@ func Run(ctx context.Context, c Command) ([]byte, error) {
 	var full atomic.Bool
 	out := head{most: cmp.Or(c.MaxOutput, maxOutput), full: func() { full.Store(true); stop() }}
 	failure := head{most: maxFailure, full: func() {}}
+	memory := cmp.Or(c.MaxMemory, maxMemory)
 	err := process.Run(running, process.Program{Name: c.Program, Path: c.Program, Args: c.Args, Dir: c.Dir, Environment: c.environment(),
-		Stdout: &out, Stderr: &failure}, 0)
+		Stdout: &out, Stderr: &failure, Offline: !c.Network, MaxMemory: memory}, 0)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -92,8 +101,11 @@ func Run(ctx context.Context, c Command) ([]byte, error) {
 		return nil, fmt.Errorf("%s did not end within %v", c.Program, limit)
 	case err != nil:
 		message := strings.TrimPrefix(strings.TrimSpace(failure.text.String()), "Error: ")
-		if message == "" {
+		switch {
+		case message == "":
 			message = err.Error()
+		case outOfMemory.MatchString(message):
+			message = fmt.Sprintf("it needs more than %d MiB of memory", memory>>20)
 		}
 		return nil, &Failure{Program: c.Program, Message: message}
 	}
@@ -121,7 +133,7 @@ func (c Command) environment() []string {
 	return env
 }
 
-// offline returns variables with which git and clients of HTTP reach nothing, whatever the user
+// offline returns variables with which git and clients of HTTP reach no other machine, whatever the user
 // excludes from proxies.
 func offline() []string {
 	const nowhere = "http://127.0.0.1:9"

@@ -3,10 +3,13 @@
 package render
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,6 +47,33 @@ func TestRunFaults(t *testing.T) {
 				t.Errorf("got %q, %v, want %s", out, err, test.want)
 			}
 		})
+	}
+}
+
+// TestRunConfined runs programs that need much memory, and that look for a network. Other systems than Linux, and some
+// containers, cannot keep them from it.
+func TestRunConfined(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux limits the memory of programs")
+	}
+	const large = "sleep 0.2; head -c 300000000 /dev/zero | tail -c 200000000 > /dev/null || { echo 'fatal error: runtime: out of memory' >&2; exit 2; }\n"
+	if out, err := Run(t.Context(), Command{Program: program(t, large), MaxMemory: 64 << 20}); err == nil || !strings.HasSuffix(err.Error(), "it needs more than 64 MiB of memory") {
+		t.Errorf("got %q, %v", out, err)
+	}
+	if out, err := Run(t.Context(), Command{Program: program(t, large)}); err != nil {
+		t.Errorf("got %q, %v", out, err)
+	}
+	if exec.Command("unshare", "-n", "true").Run() != nil && exec.Command("unshare", "-Un", "true").Run() != nil {
+		t.Skip("the user may not create network namespaces")
+	}
+	network := program(t, "readlink /proc/self/ns/net\n")
+	with, err := Run(t.Context(), Command{Program: network, Network: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if without, err := Run(t.Context(), Command{Program: network}); err != nil || bytes.Equal(with, without) {
+		t.Errorf("the network is %q with Network and %q without, %v", with, without, err)
 	}
 }
 
