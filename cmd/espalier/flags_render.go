@@ -26,7 +26,7 @@ func addRenderFlags(c *cobra.Command, flags *input.Flags) {
 		"handling of directories with a kustomization: `build` them, skip files that are no objects, such as patches, or read all files;\n"+
 			"auto builds those that PATH names without -R")
 	c.Flags().Lookup("kustomize").NoOptDefVal = "build"
-	c.Flags().BoolVar(&builder.Network, "kustomize-network", false, "let kustomize load parts from the network, and Helm charts")
+	c.Flags().BoolVar(&builder.Network, "kustomize-network", false, "let kustomize load parts from the network, and Helm charts; only for kustomizations that you trust: those with charts can run programs")
 	c.Flags().Var(&modeFlag{value: "auto", modes: helmModes, set: func(mode string) {
 		flags.HelmNamed, flags.Helm = mode == "auto", renderer
 		if mode == "read" {
