@@ -1,5 +1,5 @@
-// Package rx removes capturing groups from regular expressions, and bounds the work of matching. Go's regular expressions are
-// safe in time, but if a pattern has many groups, matching a few bytes can allocate
+// Package rx removes capturing groups from regular expressions, and bounds the work of matching.
+// Go's regular expressions are safe in time, but if a pattern has many groups, matching a few bytes can allocate
 // gigabytes: space for the match of each group, for each position in the pattern. This module
 // never uses the groups.
 package rx
