@@ -203,7 +203,7 @@ func (f *costSearch) expression() string {
 // value returns an expression of a type.
 func (f *costSearch) value(of *types.Type, depth int) string {
 	known := map[types.Kind][]string{
-		types.StringKind: {"s", "t", "u", "p", "''", "'a'", "l[0]", "'x=%%s %%d'"}, types.IntKind: {"n", "1", "0", "i[5]", "s.size()"},
+		types.StringKind: {"s", "t", "u", "p", "''", "'a'", "l[0]", "'x=%s %d'"}, types.IntKind: {"n", "1", "0", "i[5]", "s.size()"},
 		types.ListKind: {"i", "l", "ll", "[]", "[i, i]", "[s, s]", "(i + i)", "ll.map(x, x)", "[[ll, ll], [ll, ll]]"},
 		types.MapKind:  {"m", "{'a': i}", "{s: s}"}, types.BoolKind: {"true", "n > 1"}, types.DoubleKind: {"1.5", "double(n)"}, types.UintKind: {"3u"},
 		types.BytesKind: {"bytes(s)", "b'abc'"}, types.TimestampKind: {"timestamp('2024-01-01T00:00:00Z')"}, types.DurationKind: {"duration('1h')"},

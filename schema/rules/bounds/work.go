@@ -220,10 +220,13 @@ func textLength(v ref.Val) int {
 	return 0
 }
 
-// times returns a product, or a number above maxWork.
+// huge is more than any work, and small enough for sums.
+const huge = 1 << 50
+
+// times returns a product of two numbers that are not negative, or huge if it is more.
 func times(a, b int) int {
-	if a > 0 && b > maxWork/a {
-		return maxWork + 1
+	if a > 0 && b > huge/a {
+		return huge
 	}
 	return a * b
 }
