@@ -19,7 +19,7 @@ var meters = map[string]meter{
 	"sets.contains": sets, "sets.intersects": sets, "sets.equivalent": sets,
 	operators.Add: lists, "slice": lists, "reverse": lists, "flatten": flattening, "lists.range": number,
 	"min": values, "max": values, "sum": values, "isSorted": values, "optional.unwrap": lists, "unwrapOpt": lists,
-	"cel.@mapInsert": insertion, "dyn": values,
+	"cel.@mapInsert": insertion, "dyn": made,
 	"join": joining, "format": formatting, "replace": replacing, "split": splitting,
 	"matches": matching, "find": matching, "findAll": matching,
 	operators.Less: reading, operators.LessEquals: reading, operators.Greater: reading, operators.GreaterEquals: reading,
@@ -151,6 +151,16 @@ func values(args []ref.Val) int {
 		return 1 + textLength(args[0])/copiedPerStep
 	}
 	return weigh(args[0], copiedPerStep, maxWork)
+}
+
+// made visits the values that the expression has made. Their type is not known after dyn, and errors about
+// a type have the whole value in their text.
+func made(args []ref.Val) int {
+	s := scale{left: maxWork, perStep: copiedPerStep, made: true}
+	if !isScalar(args[0]) {
+		s.value(args[0])
+	}
+	return maxWork - s.left
 }
 
 func insertion(args []ref.Val) int {

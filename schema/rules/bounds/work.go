@@ -2,6 +2,7 @@ package bounds
 
 import (
 	"reflect"
+	"sync"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -37,8 +38,9 @@ type meter func(args []ref.Val) int
 // scale counts the values in a value. A value that stands in many places counts for each, because the
 // functions of CEL visit it again.
 type scale struct {
-	left    int // what may still be counted
-	perStep int // the number of bytes of a text that count like a value
+	left    int  // what may still be counted
+	perStep int  // the number of bytes of a text that count like a value
+	made    bool // whether a list or map of an object counts as one value
 }
 
 // weigh returns the number of values in a value, or a number above most.
@@ -101,6 +103,10 @@ func (s *scale) other(v ref.Val) {
 }
 
 func (s *scale) list(l traits.Lister) {
+	if s.made && !isMade(l) {
+		s.left--
+		return
+	}
 	if n, ok := parsed[[]any](l); ok {
 		s.native(n)
 		return
@@ -117,6 +123,10 @@ func (s *scale) list(l traits.Lister) {
 }
 
 func (s *scale) mapping(m traits.Mapper) {
+	if s.made && !isMade(m) {
+		s.left--
+		return
+	}
 	if n, ok := parsed[map[string]any](m); ok {
 		s.native(n)
 		return
@@ -160,6 +170,24 @@ func (s *scale) native(v any) {
 	default:
 		s.left--
 	}
+}
+
+// joinedList is the type of lists that are made of two others, which must not be asked for their values.
+var joinedList = sync.OnceValue(func() reflect.Type {
+	one := types.NewRefValList(types.DefaultTypeAdapter, []ref.Val{types.True})
+	return reflect.TypeOf(one.(traits.Adder).Add(one))
+})
+
+// isMade reports whether an expression has made a list or a map.
+func isMade(v ref.Val) bool {
+	if reflect.TypeOf(v) == joinedList() {
+		return true
+	}
+	switch v.Value().(type) {
+	case []ref.Val, map[ref.Val]ref.Val:
+		return true
+	}
+	return false
 }
 
 // parsed returns the list or the map of a custom resource of which v is a view. The lists and maps of CEL
