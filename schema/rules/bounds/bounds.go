@@ -176,7 +176,7 @@ func bound(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 				return v
 			}
 		}
-		if checked[name] && meters[name](values) > maxWork {
+		if pattern == nil && checked[name] && meters[name](values) > maxWork {
 			return tooMuch(name)
 		}
 		return implementation(values...)

@@ -194,7 +194,8 @@ func (f *costSearch) expression() string {
 	case 1:
 		return fmt.Sprintf("[%s].all(x, i.slice(0, 50).all(y, [x] == [x]))", text)
 	case 2:
-		f.used = append(f.used, "exists")
+		f.used = nil
+		defer func() { f.used = append(f.used, "exists") }()
 		return fmt.Sprintf("i.slice(0, 50).all(x, %s.exists(y, true))", f.value(types.NewListType(types.IntType), 1))
 	}
 	return text
