@@ -1,6 +1,8 @@
 package bounds
 
 import (
+	"fmt"
+
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
@@ -73,10 +75,17 @@ func add(left, right ref.Val) ref.Val {
 	return types.NewErr("no such overload: %s", operators.Add)
 }
 
-// tooMuch is the error of a call that would take too long.
+// WorkError is the error of a call that would take too long.
+type WorkError struct{ Function string }
+
+func (e *WorkError) Error() string {
+	return fmt.Sprintf("the arguments of %s are too large: it would take more than %d steps", e.Function, maxWork)
+}
+
+// tooMuch is the result of a call that would take too long.
 func tooMuch(name string) ref.Val {
 	if text, ok := operators.FindReverse(name); ok && text != "" {
 		name = text
 	}
-	return types.NewErr("the arguments of %s are too large: it would take more than %d steps", name, maxWork)
+	return types.WrapErr(&WorkError{name})
 }

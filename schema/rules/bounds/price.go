@@ -1,6 +1,7 @@
 package bounds
 
 import (
+	"errors"
 	"math"
 	"sync"
 
@@ -28,9 +29,15 @@ func (e *estimator) CallCost(function, overload string, args []ref.Val, result r
 
 // price returns the cost of a call of a function with a meter.
 func price(function, overload string, args []ref.Val, result ref.Val) uint64 {
+	const notCalled = maxWork / stepsPerCost
+	if err, failed := result.(*types.Err); failed {
+		if _, ok := errors.AsType[*WorkError](err); ok {
+			return notCalled
+		}
+	}
 	steps := meters[function](args)
 	if steps > maxWork {
-		return maxWork / stepsPerCost // it has not been called, and Kubernetes might not be able to tell
+		return notCalled // Kubernetes might not be able to tell
 	}
 	cost := usual(function, overload, args, result)
 	if function == "findAll" && cost < maxWork {
