@@ -95,7 +95,7 @@ func TestRules(t *testing.T) {
 	l := compiling.New()
 	c := &api.CustomResourceDefinition{Spec: api.CustomResourceDefinitionSpec{Versions: []api.CustomResourceDefinitionVersion{{
 		Schema: &api.CustomResourceValidation{OpenAPIV3Schema: &api.JSONSchemaProps{Properties: map[string]api.JSONSchemaProps{
-			"spec": {XValidations: api.ValidationRules{{Rule: heavy}}}}}}}}}}
+			"spec": {XValidations: []api.ValidationRule{{Rule: heavy}}}}}}}}}}
 	end, err := l.Begin(by(t, "a"), c)
 	if err != nil {
 		t.Fatal(err)
