@@ -79,9 +79,13 @@ func TestStored(t *testing.T) {
 				"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{"spec": spec}}}}}}})
 	p.StopSoon()
 	c.Edit(registry+"apiextensions.k8s.io/customresourcedefinitions/things.example.com", func(obj map[string]any) {
-		v := obj["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
-		stored := v["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["properties"].(map[string]any)["spec"].(map[string]any)
-		stored["x-kubernetes-validations"] = []any{map[string]any{"rule": chained}}
+		data, err := json.Marshal(obj)
+		if err == nil {
+			err = json.Unmarshal([]byte(strings.Replace(string(data), `"rule":"true"`, `"rule":"`+chained+`"`, 1)), &obj)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	})
 	meta := func(name string) map[string]any {
 		return map[string]any{"name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
