@@ -21,7 +21,6 @@ import (
 	authenticationcel "k8s.io/apiserver/pkg/authentication/cel"
 	tokencache "k8s.io/apiserver/pkg/authentication/token/cache"
 	uniontoken "k8s.io/apiserver/pkg/authentication/token/union"
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/server/options/authenticationconfig/metrics"
 	"k8s.io/apiserver/pkg/util/filesystem"
 	"k8s.io/apiserver/plugin/pkg/authenticator/token/oidc"
@@ -190,7 +189,8 @@ func (i *issuers) AuthenticateToken(ctx context.Context, token string) (*authent
 	if g == nil {
 		return nil, false, errors.New("the server is starting")
 	}
-	return g.AuthenticateToken(ctx, token)
+	r, ok, err := g.AuthenticateToken(ctx, token)
+	return r, ok, brief(err)
 }
 
 // run builds the authenticators, and rebuilds them when the file changes. Their goroutines, which
@@ -282,14 +282,12 @@ func (i *issuers) build(ctx context.Context, c *apiserverapi.AuthenticationConfi
 	var all []authenticator.Token
 	var checks []func() error
 	for _, j := range c.JWT {
-		options := oidc.Options{JWTAuthenticator: j, SupportedSigningAlgs: i.algorithms,
-			DisallowedIssuers: i.flags.issuers(), APIServerID: i.serverID}
-		if ca := j.Issuer.CertificateAuthority; ca != "" {
-			if options.CAContentProvider, err = dynamiccertificates.NewStaticCAContent("oidc-authenticator", []byte(ca)); err != nil {
-				return nil, err
-			}
+		client, err := issuerClient(&j.Issuer)
+		if err != nil {
+			return nil, fmt.Errorf("issuer %s: %w", j.Issuer.URL, err)
 		}
-		one, err := oidc.New(ctx, options)
+		one, err := oidc.New(ctx, oidc.Options{JWTAuthenticator: j, Client: client, SupportedSigningAlgs: i.algorithms,
+			DisallowedIssuers: i.flags.issuers(), APIServerID: i.serverID})
 		if err != nil {
 			return nil, fmt.Errorf("issuer %s: %w", j.Issuer.URL, err)
 		}
