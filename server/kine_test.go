@@ -338,6 +338,10 @@ func testKine(t *testing.T, b *kineBackend) {
 	}
 
 	e.Must(http.StatusConflict, http.MethodPost, kineThings, kineThing("c0-01", ""))
+	if text := e.Must(http.StatusBadRequest, http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+		`{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "Readers"}}`); !strings.Contains(text, "names and an --etcd-prefix for kine must not") {
+		t.Error(text)
+	}
 	object := e.Must(http.StatusOK, http.MethodGet, kineThings+"/c0-02", "")
 	changed := e.Must(http.StatusOK, http.MethodPut, kineThings+"/c0-02", strings.Replace(object, `"name"`, `"labels":{"a":"b"},"name"`, 1))
 	e.Must(http.StatusConflict, http.MethodPut, kineThings+"/c0-02", object)

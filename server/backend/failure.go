@@ -57,6 +57,8 @@ func Failure(err error) error {
 			retrySeconds, "the server is shutting down: try again")
 	case errors.Is(err, store.ErrReplaced):
 		return failed(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, retrySeconds, err.Error())
+	case status.Code(err) == codes.InvalidArgument: // kine cannot store all keys
+		return apierrors.NewBadRequest(status.Convert(err).Message())
 	}
 	unavailable := (*store.UnavailableError)(nil)
 	if !errors.As(err, &unavailable) {

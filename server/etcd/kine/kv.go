@@ -162,7 +162,7 @@ func writtenKey(op *pb.RequestOp) []byte {
 func checkKey(key []byte) error {
 	if bytes.ContainsAny(key, `_%\`) || !bytes.Equal(key, bytes.ToLower(key)) {
 		return status.Errorf(codes.InvalidArgument,
-			`kine cannot store the key %q: an --etcd-prefix for kine must not contain upper-case letters, or one of _%%\`, key)
+			`kine cannot store the key %q: names and an --etcd-prefix for kine must not contain upper-case letters, or one of _%%\`, key)
 	}
 	return nil
 }
