@@ -3,6 +3,7 @@ package bounds
 import (
 	"errors"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/google/cel-go/common"
@@ -30,7 +31,8 @@ func (e *estimator) CallCost(function, overload string, args []ref.Val, result r
 // price returns the cost of a call of a function with a meter.
 func price(function, overload string, args []ref.Val, result ref.Val) uint64 {
 	const notCalled = maxWork / stepsPerCost
-	if err, failed := result.(*types.Err); failed {
+	// The error of an argument is passed on, and has been paid for.
+	if err, failed := result.(*types.Err); failed && !slices.ContainsFunc(args, types.IsError) {
 		if _, ok := errors.AsType[*WorkError](err); ok {
 			return notCalled
 		}
