@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -49,8 +50,11 @@ func TestCost(t *testing.T) {
 		}
 		for _, name := range f.used {
 			if r := took / f.plain(); r > worst[name].ratio {
-				if again, _ := f.measure(text); again < took {
-					r = again / f.plain()
+				// Collecting the garbage of another expression takes time, too.
+				for i := 0; i < 5 && r > maxRatio/4; i++ {
+					runtime.GC()
+					again, _ := f.measure(text)
+					r = min(r, again/f.plain())
 				}
 				if r > worst[name].ratio {
 					worst[name] = found{r, text}
