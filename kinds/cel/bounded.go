@@ -51,11 +51,15 @@ func (b *Bounded) check(text string) error {
 
 // CompileCELExpression implements [plugincel.Compiler].
 func (b *Bounded) CompileCELExpression(e plugincel.ExpressionAccessor, known plugincel.OptionalVariableDeclarations,
-	mode environment.Type) plugincel.CompilationResult {
-	if err := b.check(e.GetExpression()); err != nil {
+	mode environment.Type) (result plugincel.CompilationResult) {
+	failed := func(err error) plugincel.CompilationResult {
 		return plugincel.CompilationResult{ExpressionAccessor: e, Error: bounds.Error(err)}
 	}
-	result := b.compiler.CompileCELExpression(e, known, mode)
+	defer bounds.Recover(func(err error) { result = failed(err) })
+	if err := b.check(e.GetExpression()); err != nil {
+		return failed(err)
+	}
+	result = b.compiler.CompileCELExpression(e, known, mode)
 	if _, ok := e.(plugincel.NamedExpressionAccessor); ok && result.OutputType != nil {
 		b.largest = b.largest.Or(bounds.SizeOf(result.OutputType))
 	}

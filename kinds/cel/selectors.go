@@ -74,7 +74,8 @@ func (s *selectors) DeviceSelector(path *field.Path, expression string, stored b
 }
 
 // compile compiles an expression, and estimates its cost.
-func (s *selectors) compile(key selector) (selected, error) {
+func (s *selectors) compile(key selector) (out selected, err error) {
+	defer bounds.Recover(func(err error) { out = selected{err: bounds.Error(err)} })
 	set, err := s.environments()
 	if err != nil {
 		return selected{}, err

@@ -32,6 +32,7 @@ func TestDeviceSelector(t *testing.T) {
 		{older, "device.driver == 'a'", false, ""},
 		{latest, "device.driver", false, `f: Invalid value: "device.driver": must evaluate to bool or the unknown type, not string`},
 		{latest, chained, false, `f: Invalid value: "` + chained + `": compilation failed: the expression is too complex to be compiled: use fewer`},
+		{latest, "[?dyn(device.driver)] == []", false, `f: Invalid value: "[?dyn(device.driver)] == []": compilation failed: the compiler of CEL failed: `},
 		{latest, chained, true, ""}, // stored objects stay valid
 		{latest, "object.x", false, `f: Invalid value: "object.x": compilation failed: ERROR: <input>:1:1: undeclared reference to 'object'`},
 		{latest, "device.attributes.all(a, device.attributes.all(b, device.attributes.all(c, device.attributes.all(d, a + b + c + d != ''))))", false,

@@ -118,7 +118,8 @@ func problemf(typ apiservercel.ErrorType, format string, args ...any) *problem {
 // compile compiles an expression of type want. words are the messages for its errors, and again
 // makes another environment like env.
 func (e *environments) compile(env *cel.Env, again func() (*cel.Env, error), text string, want *cel.Type,
-	words wording) (x expression, _ *problem) {
+	words wording) (x expression, p *problem) {
+	defer bounds.Recover(func(err error) { p = problemf(apiservercel.ErrorTypeInvalid, "%s %v", words.compilation, err) })
 	x.env = env
 	ast, issues := env.Compile(text)
 	if issues != nil {

@@ -72,6 +72,14 @@ func Error(err error) *apiservercel.Error {
 	return &apiservercel.Error{Type: apiservercel.ErrorTypeInvalid, Detail: "compilation failed: " + err.Error(), Cause: err}
 }
 
+// Recover is deferred by functions that compile expressions. If the compiler panics, as that of CEL does for [?dyn(x)], it
+// calls report with an error.
+func Recover(report func(error)) {
+	if v := recover(); v != nil {
+		report(fmt.Errorf("the compiler of CEL failed: %v: write the expression in another way", v))
+	}
+}
+
 // IsTooComplex reports whether an error of k8s.io/apiserver is that of an expression that was not compiled, because it would
 // take too long. It may be nil.
 func IsTooComplex(err *apiservercel.Error) bool {

@@ -220,6 +220,9 @@ const maxRounds = 20
 // check checks an expression. It returns its type, if it has one, its value if it is constant, and
 // where it reads fields of null.
 func (e *expressions) check(expression string) (out schema.TypedExpression, typ *cel.Type, constant *types.Bool, nullFields []schema.TypeIssue) {
+	defer bounds.Recover(func(err error) {
+		out.Issues, typ, constant, nullFields = []schema.TypeIssue{{Message: err.Error(), Line: 1, Column: 1}}, nil, nil, nil
+	})
 	repeats := bounds.Repeats(expression, e.largest)
 	if repeats == 0 {
 		out.Issues = []schema.TypeIssue{{Message: bounds.ErrTooComplex.Error(), Line: 1, Column: 1}}
