@@ -183,26 +183,31 @@ func (r *Regexp) CheckAll(text string) error {
 	if n := len(text) + 1; n <= MaxWork/n/(r.size()+1) {
 		return nil
 	}
-	for work, rest := 0, text; rest != ""; {
-		reader := &counter{Reader: strings.NewReader(rest)}
+	if r.Reads(text, len(text)+1, MaxWork/2/r.size()) > MaxWork/2/r.size() {
+		return r.tooLong(text)
+	}
+	return nil
+}
+
+// Reads returns how many characters are read to find up to a number of matches in a text, or more than limit.
+func (r *Regexp) Reads(text string, matches, limit int) (sum int) {
+	for ; matches > 0 && text != "" && sum <= limit; matches-- {
+		reader := &counter{Reader: strings.NewReader(text)}
 		at := r.FindReaderIndex(reader)
-		if work += reader.runes; work > MaxWork/2/r.size() {
-			return r.tooLong(text)
-		}
-		if at == nil {
+		if sum += reader.runes; at == nil {
 			break
 		}
 		end := at[1]
-		if at[0] == at[1] && end < len(rest) {
-			_, n := utf8.DecodeRuneInString(rest[end:])
+		if at[0] == end && end < len(text) {
+			_, n := utf8.DecodeRuneInString(text[end:])
 			end += n
 		}
-		if end == 0 || at[0] == len(rest) {
+		if end == 0 || at[0] == len(text) {
 			break
 		}
-		rest = rest[end:]
+		text = text[end:]
 	}
-	return nil
+	return sum
 }
 
 func (r *Regexp) tooLong(text string) error { return &TooLongError{len(text), r.size()} }

@@ -1,13 +1,13 @@
 package bounds
 
 import (
-	"regexp"
 	"regexp/syntax"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"espalier.dev/internal/rx"
 )
 
 const (
@@ -70,42 +70,9 @@ func findingAll(args []ref.Val, found, usual int) int {
 	if !isText || !isPattern || times(n, found+1) <= usual {
 		return n
 	}
-	re, err := regexp.Compile(string(source))
+	re, err := rx.Compile(string(source), 0)
 	if err != nil {
 		return n
 	}
-	return times(read(re, string(text), found), instructions(string(source))) / matchedPerStep
-}
-
-// read returns how many characters the searches for the first texts read.
-func read(re *regexp.Regexp, text string, searches int) int {
-	sum := 0
-	for ; searches >= 0 && text != ""; searches-- {
-		reader := &counter{Reader: strings.NewReader(text)}
-		at := re.FindReaderIndex(reader)
-		if sum += reader.characters; at == nil {
-			break
-		}
-		end := at[1]
-		if at[0] == end && end < len(text) {
-			_, n := utf8.DecodeRuneInString(text[end:])
-			end += n
-		}
-		if end == 0 || at[0] == len(text) {
-			break
-		}
-		text = text[end:]
-	}
-	return sum
-}
-
-// counter counts the characters that are read.
-type counter struct {
-	*strings.Reader
-	characters int
-}
-
-func (c *counter) ReadRune() (rune, int, error) {
-	c.characters++
-	return c.Reader.ReadRune()
+	return times(re.Reads(string(text), found+1, maxWork*matchedPerStep), instructions(string(source))) / matchedPerStep
 }
