@@ -13,6 +13,7 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -57,16 +58,17 @@ func (l *Limits) Begin(ctx context.Context, obj apiruntime.Object) (end func(), 
 	if !ok {
 		by = &user.DefaultInfo{}
 	}
-	own, err := l.join(by.GetName())
+	name := turnOf(by)
+	own, err := l.join(name)
 	if err != nil {
 		return nil, err
 	}
 	leave, err := enter(ctx, own.current)
 	if err != nil {
-		l.leave(by.GetName())
+		l.leave(name)
 		return nil, err
 	}
-	done := func() { leave(); l.leave(by.GetName()) }
+	done := func() { leave(); l.leave(name) }
 	if slices.Contains(by.GetGroups(), user.SystemPrivilegedGroup) {
 		return done, nil
 	}
@@ -77,6 +79,15 @@ func (l *Limits) Begin(ctx context.Context, obj apiruntime.Object) (end func(), 
 		return nil, err
 	}
 	return func() { free(); done() }, nil
+}
+
+// turnOf returns whose turn a request takes. Who may write in a namespace can usually make service accounts there, so
+// those of a namespace share one.
+func turnOf(u user.Info) string {
+	if namespace, _, err := serviceaccount.SplitUsername(u.GetName()); err == nil {
+		return serviceaccount.MakeNamespaceGroupName(namespace)
+	}
+	return u.GetName()
 }
 
 // enter waits until a channel has room.

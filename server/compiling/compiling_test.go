@@ -2,8 +2,10 @@ package compiling_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -105,5 +107,29 @@ func TestRules(t *testing.T) {
 	cancel()
 	if _, err := l.Begin(ctx, c); !apierrors.IsTimeout(err) {
 		t.Errorf("another one does not wait: %v", err)
+	}
+}
+
+// TestServiceAccounts has the service accounts of a namespace take turns together.
+func TestServiceAccounts(t *testing.T) {
+	l := compiling.New()
+	end, err := l.Begin(by(t, "system:serviceaccount:n:first"), class(heavy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	for i := range 8 {
+		go func() { _, _ = l.Begin(by(t, fmt.Sprint("system:serviceaccount:n:a", i)), class(heavy)) }()
+	}
+	ended, cancel := context.WithCancel(by(t, "system:serviceaccount:n:last"))
+	cancel()
+	for range 10_000 {
+		if _, err = l.Begin(ended, class(heavy)); !apierrors.IsTimeout(err) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if !apierrors.IsTooManyRequests(err) {
+		t.Errorf("got %v", err)
 	}
 }
