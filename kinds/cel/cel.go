@@ -4,6 +4,7 @@
 package cel
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -133,7 +134,17 @@ func errorsOf(path *field.Path, expression string, err *apicel.Error) field.Erro
 	case err.Type == apicel.ErrorTypeRequired:
 		return field.ErrorList{field.Required(path, err.Detail)}
 	case err.Type == apicel.ErrorTypeInvalid:
-		return field.ErrorList{field.Invalid(path, expression, err.Detail)}
+		return field.ErrorList{field.Invalid(path, expression, shortened(err.Detail, maxDetail+4*len(expression)))}
 	}
 	return field.ErrorList{field.InternalError(path, err)}
+}
+
+// maxDetail and the size of the expression bound an error about it. The compiler quotes the line for each of up to a hundred errors.
+const maxDetail = 2 << 10
+
+func shortened(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "... (shortened)"
 }

@@ -50,3 +50,12 @@ func TestDeviceSelector(t *testing.T) {
 		}
 	}
 }
+
+// TestLongErrors has an expression with many errors, each of which quotes its line.
+func TestLongErrors(t *testing.T) {
+	text := strings.Repeat("@ ", 2_000)
+	errs := New().DeviceSelector(field.NewPath("expression"), text, false)
+	if len(errs) != 1 || len(errs[0].Detail) > 20_000 || !strings.HasPrefix(errs[0].Detail, "compilation failed: ERROR: <input>:1:1: Syntax error") {
+		t.Errorf("got %d errors: %.200v", len(errs), errs)
+	}
+}
