@@ -251,8 +251,8 @@ func costlyPattern(check func(*rx.Regexp, string) error) guard {
 		}
 		if pattern == nil {
 			source, ok := args[1].(types.String)
-			if !ok {
-				return nil
+			if !ok || times(foldedRanges(string(source)), rangeWork) > maxWork {
+				return nil // it is too much work
 			}
 			var err error
 			if pattern, err = rx.Compile(string(source), maxGroups); err != nil {

@@ -40,7 +40,7 @@ func TestCallers(t *testing.T) {
 		"kinds/cel/selectors.go: env.Compile",
 		"policies/compile.go: c.CompileAndStoreVariables", // of bounded.go
 		"policies/evaluator.go: kindscel.NewCompiler",     // of bounded.go
-		"schema/rules/bounds/compile.go: parsers().expanding.Parse",
+		"schema/rules/bounds/compile.go: expanding.Parse",
 		"schema/rules/bounds/compile.go: parsers().plain.Parse",
 		"schema/rules/cases.go: env.Parse",
 		"schema/rules/expression.go: env.Compile", // compileOnce checks

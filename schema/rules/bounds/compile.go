@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
@@ -29,6 +30,9 @@ const (
 	maxStepsTogether = 2 * maxSteps
 	// maxNodes is the number of parts of an expression from which on no macro is expanded.
 	maxNodes = 150_000
+	// heavySteps are those of heavy expressions, and heavyNodes as many parts as are heavy in any case.
+	heavySteps = maxSteps / 100
+	heavyNodes = heavySteps / stepsPerNode
 )
 
 // ErrTooComplex is returned for an expression that would take too long to compile.
@@ -53,12 +57,13 @@ func Repeats(text string, largest TypeSize) int {
 	return int(min(maxSteps/Steps(text, largest), 100))
 }
 
-// IsHeavy reports whether expressions need more than a hundredth of the work that is allowed for one.
+// IsHeavy reports whether expressions need more than a hundredth of the work that is allowed for one. It takes
+// little time and memory.
 func IsHeavy(texts []string) bool {
-	left := maxSteps / 100.
+	left := heavySteps
 	for _, text := range texts {
-		if left -= float64(len(text)) * stepsPerByte; left > 0 && !isShort(text) {
-			left -= Steps(text, TypeSize{})
+		if left -= stepsOfText(text); left > 0 && !isShort(text) {
+			left -= steps(text, TypeSize{}, parsers().small)
 		}
 		if left < 0 {
 			return true
@@ -154,13 +159,17 @@ func (s TypeSize) Or(other TypeSize) TypeSize {
 }
 
 // Steps returns a bound of the work of compiling an expression.
-func Steps(text string, largest TypeSize) float64 {
-	length := float64(len(text))
-	steps := length * stepsPerByte
+func Steps(text string, largest TypeSize) float64 { return steps(text, largest, parsers().expanding) }
+
+func steps(text string, largest TypeSize, expanding *parser.Parser) float64 {
+	steps := stepsOfText(text)
 	if isShort(text) && largest.Parts <= declared.parts && largest.Depth <= declared.depth {
 		return steps * shortFactor
 	}
-	parsed, errs := parsers().expanding.Parse(common.NewTextSource(text))
+	if steps > maxSteps {
+		return steps
+	}
+	parsed, errs := expanding.Parse(common.NewTextSource(text))
 	for _, err := range errs.GetErrors() {
 		if err.Message == expansionError {
 			return most
@@ -177,29 +186,39 @@ func Steps(text string, largest TypeSize) float64 {
 	return min(steps+w.total(), most)
 }
 
+// stepsOfText returns the work of reading a text. The parser looks far ahead after a minus, and the name of a
+// message is copied for each of its parts.
+func stepsOfText(text string) float64 {
+	length := float64(len(text))
+	return length*stepsPerByte + float64(strings.Count(text, "-"))*stepsPerMinus + float64(strings.Count(text, "."))*length*stepsPerCopy
+}
+
 // isShort reports whether a text is so short that its length bounds its work, as those of most rules are. It need not be
-// parsed twice.
+// parsed twice. A pattern needs few characters for large ranges, but they are not ASCII, or are escaped.
 func isShort(text string) bool {
-	return len(text) <= 200 && strings.Count(text, "[")+strings.Count(text, "{") <= 6 && !strings.Contains(text, "opt")
+	return len(text) <= 200 && strings.Count(text, "[")+strings.Count(text, "{") <= 6 && !strings.Contains(text, "opt") &&
+		!strings.ContainsFunc(text, func(r rune) bool { return r == '\\' || r >= utf8.RuneSelf })
 }
 
 // most is larger than all numbers that are of interest, and small enough to be multiplied.
 const most = 1e18
 
-type compileParsers struct{ expanding, plain *parser.Parser }
+type compileParsers struct{ expanding, small, plain *parser.Parser }
 
-// parsers parse expressions with all macros of Kubernetes, and with none.
+// parsers parse expressions with all macros of Kubernetes, with all of them in small expressions, and with none.
 var parsers = sync.OnceValue(func() (p compileParsers) {
 	env, err := base().StoredExpressionsEnv().Extend(ext.Bindings())
 	if err != nil {
 		panic(fmt.Sprintf("CEL environment: %v", err)) // it depends on this module only
 	}
-	var macros []parser.Macro
-	for _, m := range env.Macros() {
-		macros = append(macros, boundedMacro{m})
-	}
-	for to, options := range map[**parser.Parser][]parser.Option{&p.expanding: {parser.Macros(macros...)}, &p.plain: nil} {
-		if *to, err = parser.NewParser(append(options, parser.EnableOptionalSyntax(true))...); err != nil {
+	for to, most := range map[**parser.Parser]int64{&p.expanding: maxNodes, &p.small: heavyNodes, &p.plain: 0} {
+		var macros []parser.Macro
+		for _, m := range env.Macros() {
+			if most > 0 {
+				macros = append(macros, boundedMacro{m, most})
+			}
+		}
+		if *to, err = parser.NewParser(parser.Macros(macros...), parser.EnableOptionalSyntax(true)); err != nil {
 			panic(fmt.Sprintf("CEL parser: %v", err))
 		}
 	}
@@ -210,14 +229,17 @@ const expansionError = "the macros of the expression expand to too many parts"
 
 // boundedMacro is a macro that is not expanded in an expression that has already too many parts. No macro copies
 // more than the expression has, so there are at most twice as many.
-type boundedMacro struct{ parser.Macro }
+type boundedMacro struct {
+	parser.Macro
+	most int64
+}
 
 // Expander implements [parser.Macro].
 func (m boundedMacro) Expander() parser.MacroExpander {
 	expand := m.Macro.Expander()
 	return func(h parser.ExprHelper, target ast.Expr, args []ast.Expr) (ast.Expr, *common.Error) {
 		// Parts are numbered.
-		if id := h.NewLiteral(types.True).ID(); id > maxNodes {
+		if id := h.NewLiteral(types.True).ID(); id > m.most {
 			return nil, h.NewError(id, expansionError)
 		}
 		return expand(h, target, args)

@@ -3,6 +3,7 @@ package bounds_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -37,6 +38,11 @@ func TestTooComplex(t *testing.T) {
 		"chained optMap, then an error":   "optional.of(1)" + strings.Repeat(".optMap(x,x)", 30) + ".hasValue(",
 		"chained optMap, and a bad macro": "optional.of(1)" + strings.Repeat(".optMap(x,x)", 30) + ".all(1, true)",
 		"empty maps":                      "[" + strings.Repeat("{},", 3_400) + "{}].size() > 0",
+		"repetitions in patterns":         strings.Repeat("'a'.matches('"+strings.Repeat("x{1000}", 1_000)+"') || ", 10) + "true",
+		"ranges without case":             "'a'.matches('(?i)" + strings.Repeat("[b-\U0001E942]", 1_000) + "')",
+		"escaped ranges without case":     "'a'.matches('(\\x3fi)" + strings.Repeat(`[b-\\x{1E942}]`, 1_000) + "')",
+		"negations":                       "1" + strings.Repeat("- -1", 20_000) + " == 1",
+		"parts of a name":                 "a" + strings.Repeat(".a", 60_000) + "{}",
 		"macros":                          strings.Repeat("self.map(x, x) == [] || ", 4_000) + "true",
 		"maps of maps": nested(30, func(i int, in string) string {
 			return fmt.Sprintf("[{%s: %[1]s}].all(v%d, %s)", variable(i), i, in)
@@ -71,7 +77,9 @@ func TestNotTooComplex(t *testing.T) {
 		"empty maps":    "[" + strings.Repeat("{},", 1_500) + "{}].size() > 0",
 		"empty values":  "{" + strings.Repeat("'a': [], ", 1_000) + "'b': []}.size() > 0",
 		"optional ones": strings.Repeat("self.?a.optMap(x, x.b + 1).orValue(0) == 1 || ", 50) + "true",
-		"chains":        "self.?a" + strings.Repeat(".optMap(x, x.b)", 7) + ".hasValue()",
+		"patterns": strings.Repeat("s.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]{1,61}[a-z0-9])?)*$') || ", 100) +
+			"s.matches('(?i)^[a-z0-9-]{1,63}$')",
+		"chains": "self.?a" + strings.Repeat(".optMap(x, x.b)", 7) + ".hasValue()",
 		"variables": nested(10, func(i int, in string) string {
 			return fmt.Sprintf("cel.bind(v%d, self.a%[1]d.map(x, {x.name: x}), %s)", i, in)
 		}),
@@ -117,5 +125,26 @@ func TestAllowance(t *testing.T) {
 	}
 	if n > 50 {
 		t.Errorf("%d too complex expressions", n)
+	}
+}
+
+// TestIsHeavy finds out that an expression is heavy without doing what it is heavy for, because nothing limits how often
+// that is asked at the same time.
+func TestIsHeavy(t *testing.T) {
+	heavy := "optional.of(1)" + strings.Repeat(".optMap(x,x)", 30) + ".hasValue()"
+	var before, after runtime.MemStats
+	bounds.IsHeavy([]string{heavy})
+	runtime.ReadMemStats(&before)
+	isHeavy := bounds.IsHeavy([]string{heavy})
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; !isHeavy || n > 16<<20 {
+		t.Errorf("heavy: %t, after %d bytes", isHeavy, n)
+	}
+	if bounds.IsHeavy([]string{"s.matches('^[a-z0-9-]*$')", "self.?a.optMap(x, x.b + 1).orValue(0) == 1"}) {
+		t.Error("small expressions are heavy")
+	}
+	// A short text can have large ranges.
+	if !bounds.IsHeavy([]string{"'a'.matches('(?i)" + strings.Repeat("[b-\U0001E942]", 15) + "')"}) {
+		t.Error("large ranges are not heavy")
 	}
 }

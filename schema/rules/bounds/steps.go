@@ -14,6 +14,8 @@ import (
 const (
 	// stepsPerByte are those of reading a text, and stepsPerNode those of a part of an expression whose type has no parts.
 	stepsPerByte, stepsPerNode = 2000, 5000
+	// stepsPerMinus are those of reading a minus, and stepsPerCopy those of copying a byte of a text.
+	stepsPerMinus, stepsPerCopy = 200_000, 1
 	// stepsPerVariable are those of copying a type variable.
 	stepsPerVariable = 100
 	// stepsPerType are those of writing a part of a type, and stepsPerLevel those of copying it for each type around it.
@@ -226,6 +228,9 @@ func (w *work) call(c ast.CallExpr) shape {
 		s := w.node(x)
 		shapes = append(shapes, s)
 		all, largest = of(all, s), largest.or(s)
+	}
+	if _, isPattern := patterns[name]; isPattern && len(operands) > 1 && w.steps <= maxSteps {
+		w.steps += stepsOfPattern(operands[1])
 	}
 	f := w.function(c)
 	if name == operators.LogicalAnd || name == operators.LogicalOr {
