@@ -1,8 +1,10 @@
 package bounds
 
 import (
+	"regexp"
 	"regexp/syntax"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
