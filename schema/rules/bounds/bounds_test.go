@@ -62,8 +62,8 @@ func shared(depth int, of string, expression func(v string) string) string {
 	return open + expression(last) + strings.Repeat(")", depth+1)
 }
 
-// TestShared evaluates calls whose arguments have the same value a million times, or much more often.
-func TestShared(t *testing.T) {
+// TestBoundsOfShared evaluates calls whose arguments have the same value a million times, or much more often.
+func TestBoundsOfShared(t *testing.T) {
 	const depth = 30
 	for expression, name := range map[string]string{
 		"%[1]s == %[1]s": "==", "[%[1]s] != [%[1]s]": "!=", "%[1]s in [%[1]s]": "in", "[%[1]s].indexOf(%[1]s) == 0": "indexOf",

@@ -39,7 +39,8 @@ var chosen = map[string]string{
 
 // skipped are tests with large inputs: they take long, and find no other races.
 const skipped = "Corpus|Hostile|Growth|Expensive|Budget|ManyBroken|Skeleton|Transforms|Convert|" +
-	"DamagedFiles|CheckPages|SpaceLive|TypesOfApply|TestSets|TooManyItems|ManyCombinations|ApplyOrder|KeptIsBounded|ResetLarge|Faults|Ahead"
+	"DamagedFiles|CheckPages|SpaceLive|TypesOfApply|TestSets|TooManyItems|ManyCombinations|ApplyOrder|KeptIsBounded|ResetLarge|Faults|Ahead|" +
+	"DefaultedSize|CostlyCall|PatternWork|TooMuchWork|LargestDefaults|MessageSize|TooComplex|TestAllowance|TestPolicyTypes|TestBounds"
 
 // servers are the tests of packages below the server that start a whole server, and find no other
 // races.
