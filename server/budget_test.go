@@ -49,6 +49,15 @@ func TestBudget(t *testing.T) {
 		t.Error("another one meanwhile:", err)
 	}
 	large.giveBack()
+	// What it needs beside stored objects is limited all the same.
+	copies := &budget{of: of}
+	if err := copies.SpendCopy(limit + maxCopies); err != nil || free(1) {
+		t.Error("copies of a list alone:", err)
+	}
+	if err := copies.SpendCopy(1); !apierrors.IsRequestEntityTooLargeError(err) {
+		t.Error("too many copies:", err)
+	}
+	copies.giveBack()
 	more.giveBack()
 	if !free(limit) {
 		t.Error("bytes are missing")

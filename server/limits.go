@@ -193,6 +193,8 @@ type budget struct {
 	of seats
 	// used are the bytes of its objects, taken those that it holds.
 	used, taken int64
+	// copied are those of its objects that are not stored.
+	copied int64
 }
 
 const (
@@ -220,6 +222,22 @@ func (b *budget) Spend(n int) (counted bool, err error) {
 	}
 	b.taken += more
 	return true, nil
+}
+
+// maxCopies limits the bytes that a list may need for defaults and conversions beyond the limit of all lists.
+const maxCopies = 512 << 20
+
+// SpendCopy takes bytes for what a list needs beside the stored objects.
+func (b *budget) SpendCopy(n int) error {
+	if n == 0 {
+		return nil
+	}
+	if b.copied += int64(n); b.of.limit > 0 && b.copied > b.of.limit+maxCopies {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
+			"the list needs more than %d bytes for defaults and conversions of its objects: request it in pages, with limit", b.of.limit+maxCopies))
+	}
+	_, err := b.Spend(n)
+	return err
 }
 
 // Leave returns a function that gives back bytes of an object later than the others.

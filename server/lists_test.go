@@ -24,6 +24,7 @@ import (
 type unlimited struct{}
 
 func (unlimited) Spend(int) (bool, error) { return true, nil }
+func (unlimited) SpendCopy(int) error     { return nil }
 func (unlimited) Leave(int) (back func()) { return func() {} }
 
 // lister sends requests to the handler of a server, each with the lists of a context.

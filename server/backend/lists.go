@@ -4,9 +4,11 @@ import (
 	"context"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"espalier.dev/internal/lru"
+	"espalier.dev/internal/yamlx"
 	"espalier.dev/store"
 )
 
@@ -15,6 +17,9 @@ type Budget interface {
 	// Spend takes the bytes of an object. A list fails with its error. It reports whether they
 	// count: a small list may be free.
 	Spend(bytes int) (counted bool, err error)
+	// SpendCopy takes bytes that a list needs beside the stored values, for defaults and conversions. Stored values are as
+	// many as the database has, but copies can be much larger: a list fails if it needs too many, also if there is no other.
+	SpendCopy(bytes int) error
 	// Leave makes bytes that were taken outlive the request: lists of other requests use the
 	// object. The function gives them back.
 	Leave(bytes int) (giveBack func())
@@ -31,11 +36,10 @@ func WithBudget(ctx context.Context, b Budget) (_ context.Context, done func()) 
 	return context.WithValue(ctx, listsKey{}, l), l.close
 }
 
-// Spend counts an object of a list in the budget of a request, if it has one.
-func Spend(ctx context.Context, bytes int) error {
+// SpendCopy counts bytes that a list needs beside stored values in the budget of a request, if it has one.
+func SpendCopy(ctx context.Context, bytes int) error {
 	if l, ok := ctx.Value(listsKey{}).(*lists); ok {
-		_, err := l.budget.Spend(bytes)
-		return err
+		return l.budget.SpendCopy(bytes)
 	}
 	return nil
 }
@@ -61,6 +65,8 @@ type listedObject struct {
 	once   sync.Once
 	object runtime.Object
 	err    error
+	// copied is by how many bytes the object is larger than its stored value.
+	copied int
 
 	// The rest is guarded by the mutex of the listedObjects. users is how many lists use the
 	// object.
@@ -101,13 +107,18 @@ func (o *listedObject) decode() {
 	s := o.key.storage
 	if !s.calls {
 		o.object, o.err = s.decode(o.key.entry, o.key.revision, nil)
-		return
+	} else if shared, err := s.shared(o.key.entry, o.key.revision); err != nil {
+		o.err = err
+	} else {
+		o.object, o.err = shared.object, nil
 	}
-	shared, err := s.shared(o.key.entry, o.key.revision)
-	if o.err = err; err == nil {
-		o.object = shared.object
+	if tree, ok := o.object.(*unstructured.Unstructured); ok && o.err == nil {
+		o.copied = max(0, yamlx.Size(tree.Object, maxCopy)-2*len(o.key.entry.Value))
 	}
 }
+
+// maxCopy is more than the size of an object with its defaults.
+const maxCopy = 16 << 20
 
 // pay counts an object that the request lists in its budget, unless another request has done so.
 // In any case it pays for its own item, of no bytes.
@@ -121,6 +132,9 @@ func (l *lists) pay(o *listedObject) error {
 		bytes = len(o.key.entry.Value)
 	}
 	all.mu.Unlock()
+	if err := l.budget.SpendCopy(o.copied); err != nil {
+		return err
+	}
 	counted, err := l.budget.Spend(bytes)
 	if err != nil || !counted {
 		return err

@@ -16,8 +16,8 @@ import (
 
 // purse is a budget that counts.
 type purse struct {
-	spent, objects, left int
-	err                  error
+	spent, objects, left, copied int
+	err                          error
 	// free is set if nothing is counted.
 	free bool
 }
@@ -26,6 +26,11 @@ func (p *purse) Spend(n int) (bool, error) {
 	p.spent += n
 	p.objects++
 	return !p.free, p.err
+}
+
+func (p *purse) SpendCopy(n int) error {
+	p.copied += n
+	return p.err
 }
 
 func (p *purse) Leave(n int) func() {

@@ -239,7 +239,7 @@ func (r *reader) add(ctx context.Context, p *page, q *query, e *store.Entry) err
 	p.items = append(p.items, item{e, v})
 	// A view that is kept with its entry needs no memory for this request.
 	if r.memo(e) != v {
-		return backend.Spend(ctx, len(v.text))
+		return backend.SpendCopy(ctx, len(v.text))
 	}
 	return nil
 }

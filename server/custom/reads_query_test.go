@@ -442,6 +442,11 @@ func (s spending) Spend(bytes int) (bool, error) {
 	return true, nil
 }
 
+func (s spending) SpendCopy(bytes int) error {
+	_, err := s.Spend(bytes)
+	return err
+}
+
 func (spending) Leave(int) func() { return func() {} }
 
 // TestListBudget checks which objects of a list count in the budget of its request: those of versions
@@ -460,6 +465,36 @@ func TestListBudget(t *testing.T) {
 			done()
 			if w.Code != want {
 				t.Errorf("%s: %d %s", version, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+// TestListBudgetOfDefaults checks that objects count if their defaults make them much larger than what is stored, in
+// the lists that are answered with views, and in those of other requests.
+func TestListBudgetOfDefaults(t *testing.T) {
+	t.Parallel()
+	definition := strings.Replace(widgetCRD, `"free":{`, `"many":{"type":"array","items":{"type":"object","properties":{
+		"text":{"type":"string","default":"`+strings.Repeat("x", 1000)+`"}}}},"free":{`, 1)
+	s := newWidgetServer(t, definition, schema.KEP)
+	many := strings.TrimSuffix(strings.Repeat("{},", 1000), ",")
+	for _, name := range []string{"a", "b"} {
+		s.put(t, name, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"`+name+`","namespace":"n","uid":"u","generation":1},"spec":{"many":[`+many+`]}}`)
+	}
+	for range 2 { // whether a list before has made the views or not
+		for _, method := range []string{http.MethodGet, http.MethodDelete} {
+			for left, want := range map[int]int{1 << 20: http.StatusTooManyRequests, 4 << 20: http.StatusOK} {
+				req := httptest.NewRequest(method, widgetPath+"?dryRun=All", nil)
+				if method == http.MethodGet {
+					req = httptest.NewRequest(method, widgetPath, nil)
+				}
+				ctx, done := backend.WithBudget(req.Context(), spending{&left})
+				w := httptest.NewRecorder()
+				s.ServeHTTP(w, req.WithContext(ctx))
+				done()
+				if w.Code != want {
+					t.Errorf("%s: %d %.200s", method, w.Code, w.Body)
+				}
 			}
 		}
 	}

@@ -223,7 +223,7 @@ func (s *views) of(e *store.Entry) (*view, error) {
 	if v := s.memo(e); v != nil {
 		return v, nil
 	}
-	if !s.kept {
+	if !s.kept || s.isGrown(e) {
 		return s.cache.Get(viewKey{e, s.kind.id}, func() (*view, error) { return s.make(e) })
 	}
 	if s.kind.asksWebhook(e.Value) {
@@ -237,18 +237,33 @@ func (s *views) of(e *store.Entry) (*view, error) {
 		return v, nil
 	}
 	v, err := s.make(e)
-	if err == nil {
-		e.SetMemo(v)
+	if err != nil {
+		return nil, err
 	}
-	return v, err
+	if len(v.text) <= 2*len(e.Value)+maxGrowth {
+		e.SetMemo(v)
+		return v, nil
+	}
+	e.SetMemo(&view{of: s.kind.id})
+	return s.cache.Get(viewKey{e, s.kind.id}, func() (*view, error) { return v, nil })
 }
+
+// maxGrowth is how much larger than twice its stored value a view may be to be kept with its entry. A schema with many
+// defaults can make objects hundreds of times as large, and only the number of entries bounds how many views are kept.
+const maxGrowth = 4 << 10
 
 // memo returns the view that is kept with an entry, or nil.
 func (s *views) memo(e *store.Entry) *view {
-	if v, ok := e.Memo().(*view); ok && v.of == s.kind.id {
+	if v, ok := e.Memo().(*view); ok && v.of == s.kind.id && v.text != nil {
 		return v
 	}
 	return nil
+}
+
+// isGrown reports whether the view of an entry is known to be too large to be kept with it. Its memo has no text then.
+func (s *views) isGrown(e *store.Entry) bool {
+	v, ok := e.Memo().(*view)
+	return ok && v.of == s.kind.id && v.text == nil
 }
 
 func (s *views) make(e *store.Entry) (*view, error) {
