@@ -19,6 +19,8 @@ var meters = map[string]meter{
 	"sets.contains": sets, "sets.intersects": sets, "sets.equivalent": sets,
 	operators.Add: lists, "slice": lists, "reverse": lists, "flatten": flattening, "lists.range": number,
 	"min": values, "max": values, "sum": values, "isSorted": values, "optional.unwrap": lists, "unwrapOpt": lists,
+	// CEL checks the type of the argument with an iterator, for which a list of a policy converts all of its values.
+	"first": lists, "last": lists,
 	"cel.@mapInsert": insertion, "dyn": made,
 	"join": joining, "format": formatting, "replace": replacing, "split": splitting,
 	"matches": matching, "find": matching, "findAll": matching,
