@@ -126,13 +126,13 @@ func (l *lists) pay(o *listedObject) error {
 	if l == nil {
 		return nil
 	}
-	all, bytes := o.key.storage.listed, 0
+	all, bytes, copied := o.key.storage.listed, 0, 0
 	all.mu.Lock()
 	if o.payer == nil && o.giveBack == nil {
-		bytes = len(o.key.entry.Value)
+		bytes, copied = len(o.key.entry.Value), o.copied
 	}
 	all.mu.Unlock()
-	if err := l.budget.SpendCopy(o.copied); err != nil {
+	if err := l.budget.SpendCopy(copied); err != nil {
 		return err
 	}
 	counted, err := l.budget.Spend(bytes)
