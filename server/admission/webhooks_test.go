@@ -469,6 +469,9 @@ func TestAuditAnnotations(t *testing.T) {
 // TestCostlyConditions evaluates match conditions of webhooks and policies whose functions would
 // take very long.
 func TestCostlyConditions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes with the race detector")
+	}
 	e := newEnv(t, schema.KEP)
 	h := newHook(t, allow)
 	const pattern = "too long for a regular expression"

@@ -20,14 +20,13 @@ import (
 
 // lister is an API server that lists 200 jobs. Before each answer, disturb can answer instead.
 type lister struct {
-	requests int
+	requests atomic.Int32
 	// disturb reports whether it has answered the request with this number.
 	disturb func(n int, w http.ResponseWriter, r *http.Request) bool
 }
 
 func (l *lister) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	l.requests++
-	if l.disturb(l.requests, w, r) {
+	if l.disturb(int(l.requests.Add(1)), w, r) {
 		return
 	}
 	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
