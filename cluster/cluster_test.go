@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"espalier.dev/cluster/internal/controlplane"
+	"espalier.dev/internal/program"
 )
 
 // components skips a test if there is no components binary.
@@ -38,17 +39,17 @@ var built = sync.OnceValues(func() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	paths := map[string]string{}
-	for module, pkg := range map[string]string{"..": "./cmd/espalier", "../test/conformance": "./kubectl/kubectl"} {
-		name := filepath.Base(pkg)
-		paths[name] = filepath.Join(dir, name)
-		c := exec.Command("go", "build", "-ldflags", "-w", "-o", paths[name], pkg)
-		c.Dir = module
-		if out, err := c.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("build %s: %w\n%s", pkg, err, out)
-		}
+	espalier, err := program.Find(program.Complete)
+	if err != nil {
+		return nil, err
 	}
-	return paths, nil
+	kubectl := filepath.Join(dir, "kubectl")
+	c := exec.Command("go", "build", "-ldflags", "-w", "-o", kubectl, "./kubectl/kubectl")
+	c.Dir = "../test/conformance"
+	if out, err := c.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build kubectl: %w\n%s", err, out)
+	}
+	return map[string]string{"espalier": espalier, "kubectl": kubectl}, nil
 })
 
 func TestMain(m *testing.M) {

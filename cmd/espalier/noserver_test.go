@@ -10,26 +10,34 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"espalier.dev/internal/program"
 )
 
-// TestNoServer builds the program without the server, and compares it with the complete one.
+// TestNoServer compares the program without the server with the complete one.
 func TestNoServer(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "espalier"+exeSuffix())
-	var out bytes.Buffer
-	if code := runProgram(t, []string{"go", "build", "-buildvcs=false", "-tags", "noserver,grpcnotrace", "-ldflags=-dumpdep", "-o", program, "."},
-		nil, &out, &out); code != 0 {
-		t.Fatalf("go build exits with %d: %s", code, out.Bytes()[:min(out.Len(), 10_000)])
+	if testing.Short() {
+		t.Skip("links the program without the server")
 	}
-	// -dumpdep prints the symbols that are linked. Reflection that may call any method, as
-	// text/template does, would keep all methods of all types: 14 MB.
-	dumped := out.String()
-	if !strings.Contains(dumped, "main.main ") {
-		t.Error("the linker did not print what it links")
-	}
-	if i := strings.Index(dumped, "<ReflectMethod>"); i >= 0 {
-		t.Errorf("a function keeps the linker from leaving out unused methods: %s", dumped[strings.LastIndexByte(dumped[:i], '\n')+1:i])
-	}
+	program := program.Path(t, program.CLI)
+	t.Run("methods", func(t *testing.T) {
+		t.Parallel()
+		var out bytes.Buffer
+		if code := runProgram(t, []string{"go", "build", "-buildvcs=false", "-tags", "noserver,grpcnotrace", "-ldflags=-dumpdep", "-o", os.DevNull, "."},
+			nil, &out, &out); code != 0 {
+			t.Fatalf("go build exits with %d: %s", code, out.Bytes()[:min(out.Len(), 10_000)])
+		}
+		// -dumpdep prints the symbols that are linked. Reflection that may call any method, as
+		// text/template does, would keep all methods of all types: 14 MB.
+		dumped := out.String()
+		if !strings.Contains(dumped, "main.main ") {
+			t.Error("the linker did not print what it links")
+		}
+		if i := strings.Index(dumped, "<ReflectMethod>"); i >= 0 {
+			t.Errorf("a function keeps the linker from leaving out unused methods: %s", dumped[strings.LastIndexByte(dumped[:i], '\n')+1:i])
+		}
+	})
 	run := func(t *testing.T, args ...string) (code int, stdout, stderr string) {
 		var outs, errs bytes.Buffer
 		code = runProgram(t, append([]string{program}, args...), nil, &outs, &errs)

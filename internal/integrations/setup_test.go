@@ -22,6 +22,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"espalier.dev/internal/program"
 )
 
 var update = flag.Bool("update", false, "copy integrations/ci.sh into the template for GitLab")
@@ -34,13 +36,7 @@ func buildProgram(t *testing.T) []byte {
 			t.Skip(err)
 		}
 	}
-	program := filepath.Join(t.TempDir(), "espalier")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-tags", "noserver,grpcnotrace", "-o", program, "./cmd/espalier")
-	cmd.Dir = "../.."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	text, err := os.ReadFile(program)
+	text, err := os.ReadFile(program.Path(t, program.CLI))
 	if err != nil {
 		t.Fatal(err)
 	}

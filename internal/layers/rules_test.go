@@ -89,7 +89,7 @@ func fences() []fence {
 		// It brings process-global state (feature gates, metrics, the CEL environment).
 		{path: "k8s.io/apiserver", by: []string{"server", "policies", "server/served", "server/fields", "server/rest", "schema/rules", "kinds/cel"}},
 		{path: "github.com/google/cel-go", by: []string{"schema/rules", "kinds/cel", "policies"}},
-		{path: "go.etcd.io", by: []string{"store", "server", "server/servertest"}},
+		{path: "go.etcd.io", by: []string{"store", "server", "server/servertest", "internal/program"}},
 		// The reference implementation of what this module implements. Tests compare with it,
 		// in separate modules.
 		{path: "k8s.io/apiextensions-apiserver", tests: true},

@@ -20,6 +20,7 @@ import (
 	upstream "sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	_ "espalier.dev/espaliertest" // so does the project if its import is replaced
+	"espalier.dev/internal/program"
 )
 
 // assets is the directory that espalier envtest has made.
@@ -34,28 +35,22 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// withAssets builds espalier, makes a directory for envtest, and runs the tests.
+// withAssets makes a directory for envtest, and runs the tests.
 func withAssets(m *testing.M) (int, error) {
 	dir, err := os.MkdirTemp("", "envtest-")
 	if err != nil {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	espalier := filepath.Join(dir, "espalier")
-	build := exec.Command("go", "build", "-o", espalier, "./cmd/espalier")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("build espalier: %w: %s", err, out)
+	espalier, err := program.Find(program.Complete)
+	if err != nil {
+		return 1, err
 	}
 	out, err := exec.Command(espalier, "envtest", filepath.Join(dir, "assets")).Output()
 	if err != nil {
 		return 1, fmt.Errorf("espalier envtest: %w", err)
 	}
 	assets = strings.TrimSpace(string(out))
-	// The programs do not depend on the one that they come from.
-	if err := os.Remove(espalier); err != nil {
-		return 1, err
-	}
 	return m.Run(), nil
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"espalier.dev/internal/program"
 )
 
 // kustomize is what the test binary does if its name is kustomize: kustomize build DIR.
@@ -38,10 +40,7 @@ type commandLine struct{ program, dir string }
 func newCommandLine(t *testing.T) *commandLine {
 	t.Helper()
 	bin := t.TempDir()
-	c := &commandLine{program: filepath.Join(bin, "espalier"), dir: t.TempDir()}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", filepath.Join("..", ".."), "-o", c.program, "./cmd/espalier").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	c := &commandLine{program: program.Path(t, program.Complete), dir: t.TempDir()}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

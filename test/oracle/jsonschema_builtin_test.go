@@ -17,6 +17,7 @@ import (
 	localized "golang.org/x/text/message"
 	"sigs.k8s.io/yaml"
 
+	"espalier.dev/internal/program"
 	"espalier.dev/test/oracle/builtin"
 )
 
@@ -110,10 +111,10 @@ var anyValue = regexp.MustCompile(`^data\.spec|\.parameters\.|\.devices\[\]\.dat
 
 // builtinSchemas writes the JSON Schemas of all built-in kinds with the program, and returns their
 // directory.
-func builtinSchemas(t *testing.T, program string, flags ...string) string {
+func builtinSchemas(t *testing.T, espalier string, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	run := exec.Command(program, append([]string{"show", "json-schema", "--builtin", "--output-dir", dir}, flags...)...)
+	run := exec.Command(espalier, append([]string{"show", "json-schema", "--builtin", "--output-dir", dir}, flags...)...)
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -156,8 +157,8 @@ func TestJSONSchemaBuiltin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program")
 	}
-	program := buildCommand(t)
-	dir, strictDir := builtinSchemas(t, program), builtinSchemas(t, program, "--strict")
+	espalier := program.Path(t, program.Complete)
+	dir, strictDir := builtinSchemas(t, espalier), builtinSchemas(t, espalier, "--strict")
 	open, strict := compileFile(t, filepath.Join(dir, "all.json")), compileFile(t, filepath.Join(strictDir, "all.json"))
 	manifests := builtinManifests(t)
 

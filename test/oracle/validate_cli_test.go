@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -30,6 +29,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/yaml"
 
+	"espalier.dev/internal/program"
 	"espalier.dev/internal/testcase"
 )
 
@@ -43,7 +43,7 @@ func TestValidateCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := buildCommand(t)
+	espalier := program.Path(t, program.Complete)
 	var (
 		objects, changed, refused, unserved int
 		different                           int
@@ -75,7 +75,7 @@ func TestValidateCommand(t *testing.T) {
 				asked = append(asked, c)
 			}
 		}
-		got := runValidate(t, program, args, len(asked))
+		got := runValidate(t, espalier, args, len(asked))
 		for _, c := range asked {
 			ours := got[c.file]
 			if c.changed {
@@ -102,33 +102,6 @@ func TestValidateCommand(t *testing.T) {
 	if objects < 100 || objects < 1500 && testcase.WholeCorpus() {
 		t.Errorf("the corpus has 1,784 objects; only %d were compared", objects)
 	}
-}
-
-// commandDir is the directory of the program, if it has been built.
-var commandDir string
-
-// command builds the program once, as users do, from its own module.
-var command = sync.OnceValues(func() (path string, err error) {
-	if commandDir, err = os.MkdirTemp("", "espalier"); err != nil {
-		return "", err
-	}
-	path = filepath.Join(commandDir, "espalier")
-	c := exec.Command("go", "build", "-o", path, "./cmd/espalier")
-	c.Dir = filepath.Join("..", "..")
-	if out, err := c.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
-})
-
-// buildCommand returns the program.
-func buildCommand(t *testing.T) string {
-	t.Helper()
-	path, err := command()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // commandGroups divides the CRDs that have objects into groups without duplicate kinds: a
@@ -269,9 +242,9 @@ func causePath(cause metav1.StatusCause) string {
 }
 
 // runValidate runs the command on files and returns the outcome of each.
-func runValidate(t *testing.T, program string, args []string, files int) map[string]outcome {
+func runValidate(t *testing.T, espalier string, args []string, files int) map[string]outcome {
 	t.Helper()
-	c := exec.Command(program, append([]string{"validate", "--semantics", "kubernetes", "-o", "json"}, args...)...)
+	c := exec.Command(espalier, append([]string{"validate", "--semantics", "kubernetes", "-o", "json"}, args...)...)
 	var stdout, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, &stderr
 	var exit *exec.ExitError

@@ -14,6 +14,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"espalier.dev/internal/program"
 	"espalier.dev/test/robustness/internal/history"
 	"espalier.dev/test/robustness/internal/rig"
 )
@@ -36,13 +37,8 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "robustness")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if binary, err = rig.Build(dir); err != nil {
+	var err error
+	if binary, err = program.Find(program.Complete); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -26,40 +26,24 @@ import (
 // root is the root of the repository.
 const root = "../.."
 
-// program builds espalier with one of the editors, once.
+// program returns the path of espalier with one of the editors.
 func program(editor int) (string, error) { return built[editor]() }
 
 var built = []func() (string, error){
-	sync.OnceValues(func() (string, error) { return build("espalier", "-tags", "noserver,grpcnotrace"+editors[0].tags) }),
-	sync.OnceValues(func() (string, error) {
-		return build("espalier-codemirror", "-tags", "noserver,grpcnotrace"+editors[1].tags)
-	}),
+	sync.OnceValues(func() (string, error) { return find(editors[0].program) }),
+	sync.OnceValues(func() (string, error) { return find(editors[1].program) }),
 }
 
-// programs is the directory of what is built.
-var programs = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "espalier-web") })
-
-// build builds espalier.
-func build(name string, flags ...string) (string, error) {
-	dir, err := programs()
+// find returns the path of a flavor of espalier, which is built if necessary.
+func find(flavor string) (string, error) {
+	find := exec.Command("go", "run", "./internal/program/cmd", flavor)
+	var stderr strings.Builder
+	find.Dir, find.Stderr = root, &stderr
+	out, err := find.Output()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%w: %s", err, &stderr)
 	}
-	path := filepath.Join(dir, name)
-	build := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), "./cmd/espalier")...)
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
-}
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if dir, err := programs(); err == nil {
-		_ = os.RemoveAll(dir)
-	}
-	os.Exit(code)
+	return strings.TrimSpace(string(out)), nil
 }
 
 // chromium returns the path of a browser, and skips the test if there is none.

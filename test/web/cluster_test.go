@@ -14,16 +14,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 )
-
-// serverProgram builds espalier with its server, once.
-var serverProgram = sync.OnceValues(func() (string, error) { return build("espalier-server") })
 
 // server is a running espalier serve with its embedded etcd.
 type server struct {
@@ -37,7 +33,7 @@ type server struct {
 // startServer starts a server that the test ends.
 func startServer(t *testing.T) *server {
 	t.Helper()
-	path, err := serverProgram()
+	path, err := find("espalier")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,10 +75,10 @@ window.editors = () => [...document.querySelectorAll(".editor")].map((e) => {
 window.editor = (label) => editors().find((e) => e.shown && e.label === label);
 `
 
-// editors are the implementations of the editor, as flags of the build.
-var editors = []struct{ name, tags string }{
-	{"plain", ""},
-	{"codemirror", ",codemirror"},
+// editors are the implementations of the editor, with the flavor of espalier that has it.
+var editors = []struct{ name, program string }{
+	{"plain", "espalier-cli"},
+	{"codemirror", "espalier-editor"},
 }
 
 // withEditors runs a test with each implementation of the editor.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"espalier.dev/internal/program"
 	"espalier.dev/server/etcd"
 )
 
@@ -30,10 +31,7 @@ const jobsCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceD
 
 // TestMigrate migrates the objects of the reference with espalier migrate.
 func TestMigrate(t *testing.T) {
-	espalier := filepath.Join(t.TempDir(), "espalier")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", espalier, "espalier.dev/cmd/espalier").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	espalier := program.Path(t, program.Complete)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	m, err := etcd.Start(ctx, etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})

@@ -8,42 +8,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"espalier.dev/internal/pages"
+	"espalier.dev/internal/program"
 )
 
 var update = flag.Bool("update", false, "write the output of commands into the pages below docs")
-
-// program is espalier, once buildProgram has built it in binDir, where a shell finds it.
-var program struct {
-	sync.Mutex
-	path string
-}
-
-// buildProgram builds a package of the repository as the program espalier, once.
-func buildProgram(t *testing.T, pkg string) string {
-	t.Helper()
-	program.Lock()
-	defer program.Unlock()
-	if program.path != "" {
-		return program.path
-	}
-	path, err := filepath.Abs(filepath.Join(binDir, "espalier"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, pkg)
-	build.Dir = repository
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	program.path = path
-	return path
-}
 
 // TestDocs follows the pages below docs that need a server, from top to bottom, in a shell. There is one
 // deviation: servers listen on a free port. The tests of cmd/espalier follow the other pages.
@@ -62,9 +35,9 @@ func TestDocs(t *testing.T) {
 			if err := p.Prepare(root, dir); err != nil {
 				t.Fatal(err)
 			}
-			buildProgram(t, "./cmd/espalier")
+			espalier := program.Path(t, program.Complete)
 			s := &shell{dir: dir, env: append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KUBECONFIG=") }),
-				"PATH="+binDir+string(filepath.ListSeparator)+os.Getenv("PATH"), "HOME="+t.TempDir())}
+				"PATH="+binDir+string(filepath.ListSeparator)+filepath.Dir(espalier)+string(filepath.ListSeparator)+os.Getenv("PATH"), "HOME="+t.TempDir())}
 			p.Run(t, pages.Runner{Dir: dir, Run: s.run, Start: s.start, Update: *update, Path: filepath.Join(root, filepath.FromSlash(p.Name))})
 		})
 	}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"espalier.dev/internal/program"
 )
 
 const repository = "../../.."
@@ -36,9 +38,9 @@ func TestReadme(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	program := buildProgram(t, serve[2])
+	espalier := program.Path(t, program.Complete)
 
-	server := exec.CommandContext(ctx, program, append(serve[3:], "--secure-port=0")...)
+	server := exec.CommandContext(ctx, espalier, append(serve[3:], "--secure-port=0")...)
 	server.Dir = dir
 	var log bytes.Buffer
 	server.Stdout, server.Stderr = &log, &log

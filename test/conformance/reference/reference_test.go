@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap"
 
 	"espalier.dev/internal/gomod"
+	"espalier.dev/internal/program"
 )
 
 var (
@@ -69,8 +70,7 @@ func TestReference(t *testing.T) {
 	modfile := filepath.Join(tmp, "go.mod")
 	run(t, "go", "mod", "edit", "-replace", module+"="+suite, modfile)
 
-	binary := filepath.Join(tmp, "espalier")
-	run(t, "go", "build", "-o", binary, "espalier.dev/cmd/espalier")
+	binary := program.Path(t, program.Complete)
 
 	// Without paths in the binaries, the build cache works the next time.
 	args := []string{"test", "-trimpath", "-modfile", modfile, "-json", "-count=1", "-timeout=30m"}

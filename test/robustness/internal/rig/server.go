@@ -18,17 +18,6 @@ import (
 
 const token = "robustness"
 
-// Build compiles the espalier binary into dir and returns its path.
-func Build(dir string) (string, error) {
-	binary := filepath.Join(dir, "espalier")
-	cmd := exec.Command("go", "build", "-o", binary, "./cmd/espalier")
-	cmd.Dir = filepath.Join("..", "..")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return binary, nil
-}
-
 // Server is a process of the espalier binary.
 type Server struct {
 	*process
