@@ -4,14 +4,17 @@
 //	go run ./prove DIR        # list all behaviours, clause by clause, with their tests
 //	go run ./prove DIR P-07   # run the tests of P-07
 //	go run ./prove DIR P-07b  # run the tests of a clause of P-07
+//	go run ./prove DIR server # run the tests of all behaviours of servers that start one
 //
 // The tests of a behaviour are the subtests that are named after it, directly below a
 // top-level test. The files in internal/ledger/clauses split it into clauses and name the
 // tests of each. The list fails if a behaviour has no clause, if a clause has no test, or if
-// the named test does not exist. A run fails if a test is skipped.
+// the named test does not exist. A run fails if a test is skipped. Servers in tests keep their
+// objects in a real etcd.
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -53,9 +56,16 @@ func run(w io.Writer, dir, id string) error {
 	if err != nil {
 		return err
 	}
-	if id == "" {
+	switch id {
+	case "":
 		list(w, rows, clauses, proofs)
 		return ledger.Check(rows, clauses, proofs)
+	case "server":
+		tests, err := onServers(dir, rows, proofs)
+		if err != nil {
+			return err
+		}
+		return prove(w, dir, id, tests)
 	}
 	tests, err := choose(id, rows, clauses, proofs)
 	if err != nil {
@@ -120,6 +130,34 @@ func choose(id string, rows []ledger.Row, clauses []ledger.Clause, proofs []ledg
 	return nil, fmt.Errorf("%q is not the ID of a behaviour, such as P-07, or of a clause of it, such as P-07a", id)
 }
 
+// onServers returns the tests of the rows that are proven on a server, in the packages whose tests start one.
+func onServers(dir string, rows []ledger.Row, proofs []ledger.Proof) ([]target, error) {
+	var tests []target
+	starts := map[string]bool{}
+	for _, p := range proofs {
+		if !slices.ContainsFunc(rows, func(r ledger.Row) bool { return r.ID == p.Row && r.Server }) {
+			continue
+		}
+		if _, ok := starts[p.Dir]; !ok {
+			files, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(p.Dir), "*_test.go"))
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range files {
+				text, err := os.ReadFile(name)
+				if err != nil {
+					return nil, err
+				}
+				starts[p.Dir] = starts[p.Dir] || bytes.Contains(text, []byte(`"espalier.dev/server/servertest"`)) || bytes.Contains(text, []byte(`"espalier.dev/espaliertest"`))
+			}
+		}
+		if t := (target{p.Dir, p.Test, "^" + p.Row + "([^0-9]|$)"}); starts[p.Dir] && !slices.Contains(tests, t) {
+			tests = append(tests, t)
+		}
+	}
+	return tests, nil
+}
+
 // prove runs the tests of a row or of a clause. It fails if one of them, or a subtest, fails or is
 // skipped, and if none passes: a skipped test proves nothing, even if others pass.
 func prove(w io.Writer, root, id string, tests []target) error {
@@ -135,6 +173,7 @@ func prove(w io.Writer, root, id string, tests []target) error {
 		}
 		cmd := exec.Command("go", "test", "-v", "-count=1", "-run", strings.Join(patterns, "|"), ".")
 		cmd.Dir = filepath.Join(root, filepath.FromSlash(dir))
+		cmd.Env = append(os.Environ(), "ESPALIER_TEST_STORE=etcd")
 		out, err := cmd.CombinedOutput()
 		fmt.Fprintf(w, "== %s\n", dir)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 // A Row is a promised behaviour.
 type Row struct {
 	ID, Title string
+	Server    bool // it is proven on a server with a real etcd
 }
 
 //go:embed rows.txt
@@ -34,8 +35,8 @@ func IsID(s string) bool {
 
 var id = regexp.MustCompile(`^[A-Z]-[0-9]{2}`)
 
-// parse reads lines with an ID and a title. Empty lines and lines that begin with # are
-// ignored.
+// parse reads lines with an ID, [server] if the row is proven on one, and a title. Empty lines and
+// lines that begin with # are ignored.
 func parse(text string) ([]Row, error) {
 	var rows []Row
 	for i, line := range strings.Split(text, "\n") {
@@ -44,6 +45,7 @@ func parse(text string) ([]Row, error) {
 		}
 		r := Row{}
 		r.ID, r.Title, _ = strings.Cut(line, " ")
+		r.Title, r.Server = strings.CutPrefix(r.Title, "[server] ")
 		if !IsID(r.ID) {
 			return nil, fmt.Errorf("line %d: %q is not an ID", i+1, r.ID)
 		}

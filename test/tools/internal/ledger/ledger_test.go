@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,7 +37,7 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// TestCopy fails if rows.txt and the ledger have different IDs.
+// TestCopy fails if rows.txt and the ledger have different IDs, or mark different rows with server.
 func TestCopy(t *testing.T) {
 	path := os.Getenv("ESPALIER_LEDGER")
 	if path == "" {
@@ -46,7 +47,7 @@ func TestCopy(t *testing.T) {
 	if err != nil {
 		t.Skip("no ledger: set ESPALIER_LEDGER to its file")
 	}
-	want, err := ledgerIDs(string(text))
+	want, err := ledgerRows(string(text))
 	if err != nil || len(want) == 0 {
 		t.Fatal("no IDs in the ledger", err)
 	}
@@ -54,24 +55,33 @@ func TestCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
 	for _, r := range rows {
-		got = append(got, r.ID)
+		if w, ok := want[r.ID]; !ok {
+			t.Errorf("rows.txt has %s, the ledger does not", r.ID)
+		} else if w.server != r.Server {
+			t.Errorf("%s: [server] in rows.txt is %t, in the ledger %t", r.ID, r.Server, w.server)
+		}
+		delete(want, r.ID)
 	}
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("rows.txt has\n%s\nthe ledger has\n%s", got, want)
+	for id, w := range want {
+		if !w.planned {
+			t.Errorf("the ledger has %s, rows.txt does not", id)
+		}
 	}
 }
 
-var ledgerRow = regexp.MustCompile(`(?m)^\| ([A-Z]-)([0-9]{2})(?: … [A-Z]-([0-9]{2}))? \|`)
+// A ledgerRow is a row of the ledger. A planned one may be in rows.txt, or not yet.
+type ledgerRow struct{ server, planned bool }
 
-// ledgerIDs returns the IDs in the tables of a ledger. P-01 … P-11 are eleven.
-func ledgerIDs(text string) ([]string, error) {
-	var ids []string
-	for _, m := range ledgerRow.FindAllStringSubmatch(text, -1) {
-		first, err := strconv.Atoi(m[2])
+// ledgerLine is a row of a table, which may be several (P-01 … P-11 are eleven), or a planned row.
+var ledgerLine = regexp.MustCompile(`(?m)^(?:\| ([A-Z]-)([0-9]{2})(?: … [A-Z]-([0-9]{2}))? \||- \*\*([A-Z]-)([0-9]{2})\*\* ).*`)
+
+// ledgerRows returns the rows of a ledger by their IDs.
+func ledgerRows(text string) (map[string]ledgerRow, error) {
+	rows := map[string]ledgerRow{}
+	for _, m := range ledgerLine.FindAllStringSubmatch(text, -1) {
+		letter := m[1] + m[4]
+		first, err := strconv.Atoi(m[2] + m[5])
 		if err != nil {
 			return nil, err
 		}
@@ -82,15 +92,16 @@ func ledgerIDs(text string) ([]string, error) {
 			}
 		}
 		for i := first; i <= last; i++ {
-			ids = append(ids, fmt.Sprintf("%s%02d", m[1], i))
+			rows[fmt.Sprintf("%s%02d", letter, i)] = ledgerRow{server: strings.Contains(m[0], "*server*"), planned: m[4] != ""}
 		}
 	}
-	return ids, nil
+	return rows, nil
 }
 
-func TestLedgerIDs(t *testing.T) {
-	got, err := ledgerIDs("| ID | behaviour |\n| --- | --- |\n| A-01 | one |\n| B-09 … B-11 | three, as C-01 |\n")
-	if want := []string{"A-01", "B-09", "B-10", "B-11"}; err != nil || !slices.Equal(got, want) {
+func TestLedgerRows(t *testing.T) {
+	got, err := ledgerRows("| ID | behaviour |\n| --- | --- |\n| A-01 | *server* one |\n| B-09 … B-11 | three, as C-01 |\n- **N-01** one\n- **N-02** *server* two\n")
+	want := map[string]ledgerRow{"A-01": {server: true}, "B-09": {}, "B-10": {}, "B-11": {}, "N-01": {planned: true}, "N-02": {server: true, planned: true}}
+	if err != nil || !maps.Equal(got, want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
 }
@@ -98,7 +109,7 @@ func TestLedgerIDs(t *testing.T) {
 func TestParse(t *testing.T) {
 	for _, tt := range []struct{ text, err string }{
 		{"# comment\n\nA-01 title\nA-02 title\n", ""},
-		{"A-01 title\nA-01 title\n", "line 2: A-01 occurs twice"},
+		{"A-01 [server] title\nA-01 title\n", "line 2: A-01 occurs twice"},
 		{"A-01\n", "line 1: no text after A-01"},
 		{"A-1 title\n", `line 1: "A-1" is not an ID`},
 	} {
@@ -186,7 +197,7 @@ func TestCheck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = Check([]Row{{"A-01", "one"}, {"A-02", "two"}}, clauses, append(slices.Clone(proofs[:5]), tt.proofs...))
+		err = Check([]Row{{ID: "A-01", Title: "one"}, {ID: "A-02", Title: "two"}}, clauses, append(slices.Clone(proofs[:5]), tt.proofs...))
 		if (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
 			t.Errorf("%s: got\n%v, want\n%s", tt.clauses, err, tt.err)
 		}
@@ -196,7 +207,7 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "A.txt:2: A-03a has no test a TestA, or no subtest of it that is named after A-03 or A-03a"
-	if err := Check([]Row{{"A-03", "three"}}, clauses, proofs[5:]); fmt.Sprint(err) != want {
+	if err := Check([]Row{{ID: "A-03", Title: "three"}}, clauses, proofs[5:]); fmt.Sprint(err) != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
