@@ -38,33 +38,53 @@ help: ## list all targets
 build: ## compile all packages of all modules
 	$(call each-module,go build ./...)
 
-# Two parts at a time, one package of each: most packages keep one core busy. The packages of the
-# server take as long as all others of the product.
-PARTS := test-server test-product $(patsubst %,test@%,$(filter-out ./,$(MODULES)))
+# What make test takes, with -short; the other modules are in make check. The packages that take longest are first, so that
+# they do not run alone at the end.
+FAST  := ./ ./test/tools/ ./test/oracle/
+FIRST := ./server ./cmd/espalier ./server/custom ./espaliertest ./schema
+
+# Tests that need the program take it from bin.
+IN_BIN := ESPALIER_BIN='$(CURDIR)/bin'
+
+# The flavors of the program that tests use. espalier-editor needs the bundle of make editor.
+PROGRAMS := espalier
+
+.PHONY: bin
+bin: ## build the program for tests in bin
+	@go run ./internal/program/cmd -o bin $(PROGRAMS) >/dev/null
 
 .PHONY: test
-test: ## run the tests of all modules
-	@$(MAKE) --no-print-directory --keep-going --jobs 2 $(PARTS)
+test: bin ## test the behaviour of the product, in minutes
+	@rc=0; for m in $(FAST); do echo "== $$m"; \
+	  (cd $$m && $(IN_BIN) $(TEST) --packages "$$([ $$m != ./ ] || echo '$(FIRST)') ./..." -- -short -timeout=15m) || rc=1; \
+	done; exit $$rc
 
-# Three parts at a time, one package of each, because tests also wait. vet is last, because it uses
-# all cores, and what the others have compiled.
 .PHONY: check
-check: ## test, race and vet at the same time; test leaves out the packages whose tests all run in race
-	@$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs 3 GOFLAGS='$(GOFLAGS) -p=1' \
-	  LEFT_OUT='cd test/tools && go run ./race -complete ../..' race $(PARTS) vet
+check: ## test, then what it leaves out: slow tests, real etcd, the race detector, the other modules, vet
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory rest
 
-# The command that lists the packages to leave out.
-LEFT_OUT := true
+# Modules that only targets of make nightly build.
+AT_NIGHT := ./test/kine/ ./site/hugo/ ./test/bench/cli/others/kubeconform/ ./test/bench/cli/others/kubectlvalidate/
 
-.PHONY: $(PARTS)
-test-server:
-	@echo "== ./: ./server/..."; $(TEST) --packages "$$(go list ./server/... | grep -vxFf <($(LEFT_OUT)))" -- -timeout=30m -p 1
+# Two parts at a time, one package of each, because tests also wait. vet is last, because it uses what the others have compiled.
+REST := slow race store-rows $(patsubst %,test@%,$(filter-out $(FAST) $(AT_NIGHT),$(MODULES))) vet
 
-test-product:
-	@echo "== ./: the other packages"; $(TEST) --packages "$$(go list ./... | grep -vE '^espalier.dev/server(/|$$)' | grep -vxFf <($(LEFT_OUT)))" -- -timeout=30m -p 1
+.PHONY: rest
+rest: ## what make check does after make test
+	@$(MAKE) --no-print-directory bin PROGRAMS="espalier espalier-cli $$([ ! -f web/page/bundle/codemirror.js ] || echo espalier-editor)"
+	@$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs 2 GOFLAGS='$(GOFLAGS) -p=1' $(REST)
 
-$(filter test@%,$(PARTS)): test@%:
-	@echo "== $*: ./..."; cd '$*' && $(TEST) --packages ./... -- -timeout=30m -p 1
+.PHONY: slow
+slow: ## run the tests that make test leaves out or shortens
+	@rc=0; for m in $(FAST); do echo "== $$m: slow tests"; (cd $$m && $(IN_BIN) $(CURDIR)/scripts/slow-tests.sh $(TEST)) || rc=1; done; exit $$rc
+
+.PHONY: store-rows
+store-rows: ## prove the behaviours of servers on a real etcd
+	@cd test/tools && $(IN_BIN) go run ./prove ../.. server
+
+$(filter test@%,$(REST)): test@%:
+	@echo "== $*"; cd '$*' && $(IN_BIN) $(TEST) --packages ./... -- -timeout=30m
 
 # What is compiled from TypeScript is committed, so that go install needs neither esbuild nor Node.
 .PHONY: page
@@ -105,14 +125,18 @@ vet: ## gofmt, wordings, and the checks of go vet and staticcheck on every modul
 	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && rc=0 && cd test/tools && go build -o "$$bin/lint" ./lint && cd ../.. || exit 1; \
 	  for m in $(MODULES); do echo "== $$m: lint ./..."; (cd "$$m" && "$$bin/lint" ./...) || rc=1; done; exit $$rc
 
+# The concurrent core. make race-server tests the whole server.
+RACE := ./internal/... ./store/... ./schema ./schema/rules/... ./crd ./crd/cel ./kinds ./analysis/lookup ./cmd/espalier/internal/... \
+  ./server/backend ./server/etcd/... ./server/fence ./server/fields ./server/follow ./server/publish ./server/rest ./server/tokens ./server/webhooks
+
 .PHONY: race
-race: ## run the concurrent packages with the race detector
-	@cd test/tools && go run ./race ../.. $(TEST)
+race: ## run the tests of the concurrent core with the race detector
+	@CGO_ENABLED=1 $(IN_BIN) $(TEST) --packages "$(RACE)" -- -race -short -timeout=30m
 
 # The components of the simulated cluster take minutes to build at first, so neither build nor test does.
 .PHONY: cluster
 cluster: ## run a simulated cluster: espalier serve, kube-controller-manager, kube-scheduler and kwok; CLUSTER_FLAGS='--nodes 3 --storage memory'
-	@mkdir -p bin && go build -o bin/espalier ./cmd/espalier && go build -C cluster -o ../bin/cluster . && \
+	@$(MAKE) --no-print-directory bin && go build -C cluster -o ../bin/cluster . && \
 	  bin/cluster --espalier bin/espalier $(CLUSTER_FLAGS)
 
 .PHONY: vuln

@@ -90,9 +90,21 @@ kill: ## kill a server KILL_ROUNDS times under load, and check that no data is l
 cycles: ## create, use and delete CRDs CYCLES times, and look for leaked goroutines, files and connections
 	ESPALIER_CYCLES='$(CYCLES)' go test -count=1 -timeout=0 -v -run '^TestCycles$$' ./server/definitions
 
+.PHONY: nightly
+nightly: ## run all long targets, or those of TARGETS, and write a table to dist/nightly.md; takes hours, and goes on where it was stopped. `scripts/nightly.sh --list` says what it runs
+	@scripts/nightly.sh $(TARGETS)
+
 .PHONY: race-server
 race-server: ## test the whole server with the race detector; takes minutes
-	CGO_ENABLED=1 go test -race -short -timeout 30m -skip Corpus ./server/...
+	CGO_ENABLED=1 go test -race -short -timeout 30m ./server/... ./espaliertest ./policies
+
+.PHONY: store-etcd
+store-etcd: ## run all tests of the server with a real etcd
+	ESPALIER_TEST_STORE=etcd go test -count=1 -timeout 60m ./server/... ./policies ./cmd/espalier
+
+.PHONY: docs-check
+docs-check: docs ## open each page of the documentation in a browser
+	cd test/web && ESPALIER_SITE=required go test -count=1 -v -run '^TestSite' .
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME, then the oracle on ORACLE_CASES generated cases, CRD_UPDATES writes of CRDs and FIELD_STEPS writes of objects
