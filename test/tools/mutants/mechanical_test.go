@@ -168,14 +168,14 @@ func TestMechanical(t *testing.T) {
 		t.Errorf("got mutants\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 
-	skip, in := "", ""
+	skip, in, few := "", "", []string(nil)
 	run := func(equivalent string, proofs []ledger.Proof) (string, error) {
 		t.Helper()
 		list, err := parseEquivalent(equivalent)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &mechanical{lab: &lab{root: dir, dir: t.TempDir()}, parallel: 2, size: 100, seed: 1, skip: skip, in: in, equivalent: list, proofs: proofs, provers: []prover{{"p", []string{"m"}}}}
+		r := &mechanical{lab: &lab{root: dir, dir: t.TempDir()}, parallel: 2, size: 100, seed: 1, skip: skip, in: in, equivalent: list, proofs: proofs, few: few, provers: []prover{{"p", []string{"m"}}}}
 		var out bytes.Buffer
 		err = r.run(context.Background(), &out, []string{"m"})
 		return out.String(), err
@@ -192,9 +192,15 @@ func TestMechanical(t *testing.T) {
 			t.Errorf("the report lacks %q:\n%s", want, out)
 		}
 	}
-	if strings.Contains(out, "(Positive)") || err == nil || !strings.Contains(err.Error(), "14 of 30 mutants survived in the other packages: more than 10%") {
+	if strings.Contains(out, "(Positive)") || err != nil {
 		t.Errorf("got %v\n%s", err, out)
 	}
+
+	few = []string{"m"}
+	if _, err := run("", nil); err == nil || !strings.Contains(err.Error(), "14 of 30 mutants survived in m: more than 5%") {
+		t.Errorf("many survivors: %v", err)
+	}
+	few = nil
 
 	proofs, err := ledger.Find(dir)
 	if err != nil {
