@@ -84,7 +84,7 @@ mutants-mechanical: ## negate conditions, remove branches, change results and mo
 
 .PHONY: kill
 kill: ## kill a server KILL_ROUNDS times under load, and check that no data is lost, no CRD is stuck, and the right objects are collected
-	ESPALIER_CRASH_ROUNDS='$(KILL_ROUNDS)' ESPALIER_GARBAGE_KILLS='$(KILL_ROUNDS)' go test -p=1 -count=1 -timeout=0 -v -run '^Test(Crash|GarbageKilled)$$' ./server ./server/gc
+	ESPALIER_CRASH_ROUNDS='$(KILL_ROUNDS)' ESPALIER_GARBAGE_KILLS='$(KILL_ROUNDS)' go test -p=1 -count=1 -timeout=0 -v -run '^Test(Crash|GarbageKilled)$$' ./server ./server/builtin
 
 .PHONY: cycles
 cycles: ## create, use and delete CRDs CYCLES times, and look for leaked goroutines, files and connections

@@ -336,24 +336,3 @@ func sameAddresses(ctx context.Context, etcd *clientv3.Client, revision int64, i
 	}
 	return nil
 }
-
-// BenchmarkServices creates and deletes services, with IPAddresses and without.
-func BenchmarkServices(b *testing.B) {
-	for name, enabled := range map[string]string{"addresses": "true", "none": "false"} {
-		b.Run(name, func(b *testing.B) {
-			o := servertest.Options(b)
-			o.ServiceClusterIPRange = "10.0.0.0/16"
-			o.RuntimeConfig = map[string]string{"networking.k8s.io/v1": enabled}
-			services := servertest.Clientset(b, servertest.Start(b, o), nil, "application/json").CoreV1().Services("default")
-			for b.Loop() {
-				svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
-				if _, err := services.Create(b.Context(), svc, metav1.CreateOptions{}); err != nil {
-					b.Fatal(err)
-				}
-				if err := services.Delete(b.Context(), "a", metav1.DeleteOptions{}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

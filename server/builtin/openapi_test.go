@@ -163,24 +163,3 @@ func TestOpenAPIPublished(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkOpenAPI answers the first request for the document of the core group, the largest
-// one, and for that of all groups in OpenAPI v2.
-func BenchmarkOpenAPI(b *testing.B) {
-	newPublisher := published(b)
-	for _, path := range []string{"/openapi/v3", "/openapi/v3/api/v1", "/openapi/v3/apis/apps/v1", "/openapi/v2"} {
-		b.Run(strings.ReplaceAll(path[1:], "/", "."), func(b *testing.B) {
-			for b.Loop() {
-				b.StopTimer()
-				p := newPublisher()
-				w := httptest.NewRecorder()
-				b.StartTimer()
-				p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-				if w.Code != http.StatusOK {
-					b.Fatalf("%d %s", w.Code, w.Body)
-				}
-				b.ReportMetric(float64(w.Body.Len()), "bytes")
-			}
-		})
-	}
-}

@@ -1,4 +1,4 @@
-package quota_test
+package builtin_test
 
 import (
 	"context"
@@ -185,11 +185,15 @@ func TestResourceQuota(t *testing.T) {
 // TestQuotaServers checks that two servers on one etcd never exceed a quota together.
 func TestQuotaServers(t *testing.T) {
 	t.Parallel()
-	urls := servertest.Members(t)[:1]
+	c := servertest.NewCluster(t)
 	ctx := context.Background()
 	var api []*kubernetes.Clientset
 	for range 2 {
-		api = append(api, servertest.Clientset(t, servertest.Start(t, servertest.ShareEtcd(t, urls)), nil, "application/json"))
+		set, err := kubernetes.NewForConfig(c.Start().Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		api = append(api, set)
 	}
 	const limit = 10
 	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"secrets": resource.MustParse("10")}}}

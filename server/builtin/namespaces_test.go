@@ -1,4 +1,4 @@
-package namespaces_test
+package builtin_test
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package gc_test
+package builtin_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"espalier.dev/server/servertest"
 )
@@ -187,6 +188,7 @@ type member struct {
 	// namespaced owners of a cluster-scoped object.
 	stray, unknown, invalid bool
 	policy                  string // of its deletion
+	unsure                  bool   // the request that created or deleted it has no response
 	fate                    fate
 	judged                  bool
 }
@@ -236,67 +238,195 @@ func (m *member) judge() fate {
 }
 
 // TestGarbageModel creates objects that own each other, deletes some of them with all policies
-// while others are written, restarts the server, and compares what is left with a model. The
-// environment variable GARBAGE_ROUNDS makes it longer, GARBAGE_SEED repeats it.
+// while others are written, and compares what is left with a model. The environment variable
+// GARBAGE_ROUNDS makes it longer, GARBAGE_SEED repeats it.
 func TestGarbageModel(t *testing.T) {
 	t.Parallel()
-	rounds := 2
-	if n, err := strconv.Atoi(os.Getenv("GARBAGE_ROUNDS")); err == nil {
-		rounds = n
+	m := newModel(t, servertest.NewGarden(t))
+	for round := range number(t, "GARBAGE_ROUNDS", 2) {
+		deleted, late := m.write(round, func() {})
+		m.all = append(m.all, late...)
+		for _, one := range deleted {
+			if one.unsure {
+				t.Errorf("there is no response to the deletion of %s", one.path)
+			}
+		}
+		m.compare()
 	}
+}
+
+// TestGarbageKilled is TestGarbageModel with a server that is killed while clients write, and while
+// a namespace is deleted. ESPALIER_GARBAGE_KILLS is the number of kills.
+func TestGarbageKilled(t *testing.T) {
+	if servertest.ServeProcess(t, nil) {
+		return
+	}
+	if testing.Short() {
+		t.Skip("kills servers")
+	}
+	p := servertest.StartProcess(t)
+	defer p.Kill()
+	g := &servertest.Garden{TB: t, URL: p.URL, Client: p.Client}
+	g.Define()
+	m := newModel(t, g)
+	unanswered := 0
+	for round := range number(t, "ESPALIER_GARBAGE_KILLS", 3) {
+		const volatile = "/api/v1/namespaces/volatile"
+		g.Namespace("volatile")
+		g.Create(volatile+"/configmaps", `{"metadata":{"name":"before"}}`)
+		var namespace sync.WaitGroup
+		namespace.Go(func() {
+			for i := 0; ; i++ { // objects that are created before and after the deletion
+				if i == 5 {
+					_, _, _ = g.Try(http.MethodDelete, volatile, "")
+				}
+				if code, _, _ := g.Try(http.MethodPost, volatile+"/configmaps", fmt.Sprintf(`{"metadata":{"name":"m%d"}}`, i)); code == 0 {
+					return
+				}
+			}
+		})
+		deleted, late := m.write(round, func() {
+			time.Sleep(time.Duration(m.rnd.IntN(300)) * time.Millisecond)
+			p.Kill()
+		})
+		namespace.Wait()
+		p.Start()
+		g.URL, g.Client = p.URL, p.Client
+		for _, one := range deleted {
+			if !one.unsure {
+				continue
+			}
+			unanswered++
+			if code, obj, err := g.Try(http.MethodGet, one.path, ""); err != nil {
+				t.Fatal(err)
+			} else if code == http.StatusOK && obj.Metadata.DeletionTimestamp == nil {
+				one.policy = "" // it was not deleted
+			}
+		}
+		for _, one := range late {
+			code, _, err := g.Try(http.MethodGet, one.path, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if one.unsure && code == http.StatusNotFound {
+				one.policy = "Background" // it was not created, or has been collected
+			}
+			m.all = append(m.all, one)
+		}
+		m.compare()
+		// What is left of a namespace would be in the next one.
+		g.Do(http.MethodDelete, volatile, "", http.StatusNotFound, http.StatusConflict)
+		g.Gone(volatile)
+		for _, item := range g.Do(http.MethodGet, volatile+"/configmaps", "").Items {
+			t.Errorf("the config map %s is orphaned", item.Metadata.Name)
+		}
+		if t.Failed() {
+			t.Fatalf("the log of the server is\n%s", &p.Log)
+		}
+	}
+	t.Logf("%d objects, %d deletions without a response", len(m.all), unanswered)
+}
+
+// number returns a number from the environment.
+func number(t *testing.T, variable string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// model is a server with objects that own each other, and what must become of them.
+type model struct {
+	*servertest.Garden
+	rnd *rand.Rand
+	all []*member
+}
+
+func newModel(t *testing.T, g *servertest.Garden) *model {
+	t.Helper()
 	seed := rand.Uint64()
 	if n, err := strconv.ParseUint(os.Getenv("GARBAGE_SEED"), 10, 64); err == nil {
 		seed = n
 	}
 	t.Log("seed", seed)
-	rnd := rand.New(rand.NewPCG(seed, 1))
-	g := servertest.NewGarden(t)
 	g.Namespace("one")
 	g.Namespace("two")
-	var all []*member
-	for round := range rounds {
-		fresh := generate(g, rnd, round, all)
-		all = append(all, fresh...)
-		var deletions []*member
-		for _, m := range fresh {
-			if len(m.owners) == 0 && !m.stray && !m.unknown && !m.invalid && rnd.IntN(2) == 0 {
-				m.policy = []string{"Background", "Foreground", "Orphan"}[rnd.IntN(3)]
-				deletions = append(deletions, m)
+	return &model{Garden: g, rnd: rand.New(rand.NewPCG(seed, 1))}
+}
+
+// write creates objects, and deletes some of them while others are written, until all requests have a
+// response or the server is dead. It returns what was deleted, and objects whose owners were being
+// deleted when they were created.
+func (g *model) write(round int, meanwhile func()) (deleted, late []*member) {
+	g.Helper()
+	fresh := g.generate(round)
+	g.all = append(g.all, fresh...)
+	for _, one := range fresh {
+		if len(one.owners) == 0 && !one.stray && !one.unknown && !one.invalid && g.rnd.IntN(2) == 0 {
+			one.policy = []string{"Background", "Foreground", "Orphan"}[g.rnd.IntN(3)]
+			deleted = append(deleted, one)
+		}
+	}
+	g.judge()
+	var living []*member
+	for _, one := range g.all {
+		if one.judge() == lives {
+			living = append(living, one)
+		}
+	}
+	var wait sync.WaitGroup
+	for i, one := range deleted {
+		wait.Go(func() {
+			code, _, err := g.Try(http.MethodDelete, one.path, propagation(one.policy))
+			if one.unsure = code == 0; err != nil && code != 0 {
+				g.Error(err)
 			}
-		}
-		for _, m := range all {
-			m.judged = false
-		}
-		var living []*member
-		for _, m := range all {
-			if m.judge() == lives {
-				living = append(living, m)
+		})
+		of := living[i%len(living)]
+		wait.Go(func() { // a write does not change the fate
+			if code, _, err := g.Try(http.MethodPatch, of.path, fmt.Sprintf(`{"metadata":{"labels":{"i":"%d"}}}`, i)); code != 0 && err != nil || code == http.StatusNotFound {
+				g.Errorf("%s: %d %v", of.path, code, err)
 			}
+		})
+		if one.policy == "Orphan" {
+			continue // it may be gone before
 		}
-		var wait sync.WaitGroup
-		for i, m := range deletions {
-			wait.Go(func() {
-				if _, _, err := g.Try(http.MethodDelete, m.path, propagation(m.policy)); err != nil {
-					t.Error(err)
-				}
-			})
-			if of := living[i%len(living)]; true {
-				wait.Go(func() { // a write does not change the fate
-					if code, _, err := g.Try(http.MethodPatch, of.path, fmt.Sprintf(`{"metadata":{"labels":{"i":"%d"}}}`, i)); err != nil || code == http.StatusNotFound {
-						t.Errorf("%s: %d %v", of.path, code, err)
-					}
-				})
+		name, namespace := fmt.Sprintf("late-%d-%d", round, i), one.namespace
+		if namespace == "" {
+			namespace = "one"
+		}
+		collection := "/api/v1/namespaces/" + namespace + "/configmaps"
+		child := &member{namespace: namespace, path: collection + "/" + name, owners: []*member{one}}
+		late = append(late, child)
+		wait.Go(func() {
+			code, _, err := g.Try(http.MethodPost, collection, fmt.Sprintf(`{"metadata":{"name":%q,%s}}`, name, owners(reference(one.apiVersion, one.kind, one.name, one.uid, false))))
+			if child.unsure = code == 0; err != nil && code != 0 {
+				g.Error(err)
 			}
-		}
-		wait.Wait()
-		g.Restart()
-		compare(g, all)
+		})
+	}
+	meanwhile()
+	wait.Wait()
+	return deleted, late
+}
+
+// judge forgets the fates of all objects, which may have changed.
+func (g *model) judge() {
+	for _, one := range g.all {
+		one.judged = false
 	}
 }
 
 // generate creates objects whose owners are among themselves, and among older ones that live.
-func generate(g *servertest.Garden, rnd *rand.Rand, round int, old []*member) (fresh []*member) {
+func (g *model) generate(round int) (fresh []*member) {
 	g.Helper()
+	rnd, old := g.rnd, g.all
 	for i := range 40 {
 		m := &member{name: fmt.Sprintf("m-%d-%d", round, i)}
 		switch rnd.IntN(5) {
@@ -318,6 +448,9 @@ func generate(g *servertest.Garden, rnd *rand.Rand, round int, old []*member) (f
 				break
 			}
 			of := candidates[rnd.IntN(len(candidates))]
+			if of.uid == "" {
+				continue // it was created while its owner was deleted
+			}
 			named = append(named, of)
 			// Owners of older rounds that are being deleted are absent owners.
 			switch {
@@ -353,14 +486,15 @@ func generate(g *servertest.Garden, rnd *rand.Rand, round int, old []*member) (f
 }
 
 // compare waits until all objects that must go are gone, and checks that the others are there.
-func compare(g *servertest.Garden, all []*member) {
+func (g *model) compare() {
 	g.Helper()
-	for _, m := range all {
+	g.judge()
+	for _, m := range g.all {
 		if m.judge() == dies {
 			g.Gone(m.path)
 		}
 	}
-	for _, m := range all {
+	for _, m := range g.all {
 		if m.judge() != lives {
 			continue
 		}
