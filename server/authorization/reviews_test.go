@@ -1,4 +1,4 @@
-package reviews_test
+package authorization_test
 
 import (
 	"bytes"

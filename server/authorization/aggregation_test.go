@@ -1,4 +1,4 @@
-package aggregation_test
+package authorization_test
 
 import (
 	"context"

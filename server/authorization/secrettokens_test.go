@@ -1,4 +1,4 @@
-package authentication_test
+package authorization_test
 
 import (
 	"context"
