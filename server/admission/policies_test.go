@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"bufio"
 	"fmt"
 	"net/http"
 	"os"
@@ -113,7 +114,7 @@ func TestPolicyNormalizes(t *testing.T) {
 func TestPolicyApplies(t *testing.T) {
 	e := newEnv(t, schema.KEP)
 	path := "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
-	for i := range 5 {
+	for i := range 2 {
 		name := fmt.Sprintf("p%d", i)
 		e.policy("Validating", name, `validations: [{expression: "false"}]`, "")
 		if a := e.do("POST", e.widgets("v1"), widget("v1", name, "{}")); a.code != http.StatusUnprocessableEntity || !strings.Contains(a.message(), "failed expression: false") {
@@ -161,6 +162,18 @@ func TestParams(t *testing.T) {
 	e.must("POST", e.widgets("v1"), widget("v1", "map-3", "{size: 3}"))
 	if a := e.do("POST", e.widgets("v1"), widget("v1", "map-4", "{size: 4}")); a.code != http.StatusUnprocessableEntity {
 		t.Error(a)
+	}
+	// The kind of the parameters is not the one that is stored.
+	e.must("POST", "/apis/autoscaling/v2/namespaces/"+e.namespace+"/horizontalpodautoscalers", `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: limit},
+		spec: {maxReplicas: 2, scaleTargetRef: {kind: Deployment, name: a, apiVersion: apps/v1}, metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}]}}`)
+	for _, ref := range []string{"name: limit", "selector: {}"} {
+		name, _, _ := strings.Cut(ref, ":")
+		e.policy("Validating", name, fmt.Sprintf(`paramKind: {apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler}, matchConditions: [{name: named, expression: "object.metadata.name == 'converted-%s'"}],
+			validations: [{expression: "params.spec.targetCPUUtilizationPercentage != 80", messageExpression: "params.apiVersion + string(params.spec.targetCPUUtilizationPercentage)"}]`, name),
+			fmt.Sprintf(`, paramRef: {%s, parameterNotFoundAction: Deny}`, ref))
+		if a := e.do("POST", e.widgets("v1"), widget("v1", "converted-"+name, "{}")); a.code != http.StatusUnprocessableEntity || !strings.Contains(a.message(), "autoscaling/v180") {
+			t.Error(a)
+		}
 	}
 	// A new parameter counts at once.
 	for _, c := range []struct {
@@ -225,6 +238,39 @@ func TestPolicyActions(t *testing.T) {
 	if a := e.do("POST", e.widgets("v1")+"?dryRun=All", widget("v1", "failed", "{size: 1}")); a.code != http.StatusUnprocessableEntity {
 		t.Error(a)
 	}
+
+	e.policy("Mutating", "works", `matchConditions: [{name: named, expression: "object.metadata.name == 'm'"}], mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{spec: Object.spec{size: 2}}"}}]`, "")
+	e.policy("Mutating", "fails", `matchConditions: [{name: named, expression: "object.metadata.name == 'm'"}], mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'remove', path: '/spec/none'}]"}}]`, "")
+	e.do("POST", e.widgets("v1"), widget("v1", "m", "{size: 1}"))
+	counted := e.metrics()
+	for _, want := range []string{
+		`validating_admission_policy_check_total{enforcement_action="warn",error_type="invalid_error",policy="NS-warn",policy_binding="NS-warn"}`,
+		`validating_admission_policy_check_total{enforcement_action="audit",error_type="invalid_error",policy="NS-warn",policy_binding="NS-warn"}`,
+		`validating_admission_policy_check_total{enforcement_action="allow",error_type="invalid_error",policy="NS-authorizer",policy_binding="NS-authorizer"}`,
+		`validating_admission_policy_check_total{enforcement_action="deny",error_type="invalid_error",policy="NS-strict",policy_binding="NS-strict"}`,
+		`mutating_admission_policy_check_total{error_type="no_error",policy="NS-works",policy_binding="NS-works"}`,
+		`mutating_admission_policy_check_total{error_type="invalid_error",policy="NS-fails",policy_binding="NS-fails"}`,
+	} {
+		if want = "apiserver_" + strings.ReplaceAll(want, "NS", e.namespace); !strings.Contains(counted, want) {
+			t.Errorf("no %s in\n%s", want, counted)
+		}
+	}
+}
+
+// metrics returns the metrics of policies in the namespace of the test.
+func (e *env) metrics() (text string) {
+	e.Helper()
+	resp, err := e.client.Get(e.url + "/metrics")
+	if err != nil {
+		e.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if strings.Contains(lines.Text(), `policy="`+e.namespace+"-") {
+			text += lines.Text() + "\n"
+		}
+	}
+	return text
 }
 
 // TestCostlyPolicies evaluates policies whose functions would take very long, or very much

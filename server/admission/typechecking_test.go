@@ -1,4 +1,4 @@
-package policystatus_test
+package admission_test
 
 import (
 	"errors"

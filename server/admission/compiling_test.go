@@ -1,4 +1,4 @@
-package compiling_test
+package admission_test
 
 import (
 	"encoding/json"

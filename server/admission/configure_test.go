@@ -1,0 +1,105 @@
+package admission_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
+	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+
+	dynamic "espalier.dev/server/admission"
+	"espalier.dev/server/servertest"
+	"espalier.dev/store"
+)
+
+// TestConfigure checks the parts of --admission-control-config-file that the plugins accept.
+func TestConfigure(t *testing.T) {
+	t.Parallel()
+	const (
+		valid   = "apiVersion: apiserver.config.k8s.io/v1\nkind: WebhookAdmissionConfiguration\nkubeConfigFile: /a\n"
+		invalid = "apiVersion: apiserver.config.k8s.io/v1\nkind: Other\n"
+	)
+	static := valid + "staticManifestsDir: " + t.TempDir() + "\n"
+	for _, test := range []struct{ plugin, file, says string }{
+		{mutating.PluginName, "", ""},
+		{mutating.PluginName, "a: b", "static policies is not supported"},
+		{validating.PluginName, "", ""},
+		{validating.PluginName, "a: b", "static policies is not supported"},
+		{validating.PluginName, "a", "static policies is not supported"},
+		{mutatingwebhook.PluginName, "", ""},
+		{mutatingwebhook.PluginName, valid, ""},
+		{mutatingwebhook.PluginName, static, "staticManifestsDir is not supported"},
+		{mutatingwebhook.PluginName, invalid, "no kind"},
+		{validatingwebhook.PluginName, "", ""},
+		{validatingwebhook.PluginName, valid, ""},
+		{validatingwebhook.PluginName, static, "staticManifestsDir is not supported"},
+		{"Nothing", "", `there is no plugin "Nothing"`},
+	} {
+		p, err := dynamic.New(dynamic.Config{Store: &store.Store{}}).Plugin(test.plugin, []byte(test.file))
+		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) || (p == nil) != (err != nil) {
+			t.Errorf("%s %s: %v, %v", test.plugin, test.file, p, err)
+		}
+	}
+}
+
+// TestDisabledPolicies checks that the plugin of mutating policies handles nothing if its feature gate is off.
+func TestDisabledPolicies(t *testing.T) {
+	for _, enabled := range []bool{true, false} {
+		featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.MutatingAdmissionPolicy, enabled)
+		p, err := dynamic.New(dynamic.Config{Store: &store.Store{}}).Plugin(mutating.PluginName, nil)
+		if err != nil || p.Handles(admission.Create) != enabled {
+			t.Errorf("%v: got %v, %v", enabled, p, err)
+		}
+	}
+}
+
+// TestUnreadableConfigurations checks that requests are rejected while a stored configuration cannot be
+// read, and that configurations can be repaired then.
+func TestUnreadableConfigurations(t *testing.T) {
+	t.Parallel()
+	c := servertest.NewCluster(t)
+	p := c.Start()
+	const api = "/apis/admissionregistration.k8s.io/v1/"
+	written := func(unreadable string) {
+		t.Helper()
+		p.Await(func() bool {
+			a, err := p.Send(t.Context(), http.MethodPost, "/api/v1/namespaces/default/configmaps", `{"metadata":{"generateName":"a-"}}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if unreadable == "" {
+				return a.Code == http.StatusCreated
+			}
+			return a.Code == http.StatusInternalServerError &&
+				strings.Contains(string(a.Body), "the stored object "+unreadable+" cannot be read, so requests cannot be admitted: delete it or restore it")
+		})
+	}
+	remove := func(key string) {
+		t.Helper()
+		if _, err := c.Etcd.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		written("")
+	}
+	const policy = "/registry/validatingadmissionpolicies/p"
+	c.Put(policy, []byte("x"))
+	for i, resource := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "mutatingadmissionpolicybindings", "validatingadmissionpolicybindings"} {
+		key := "/registry/" + resource + "/broken"
+		c.Put(key, []byte("x"))
+		written(key)
+		p.Want(http.StatusCreated, http.MethodPost, api+"validatingwebhookconfigurations", fmt.Sprintf(`{"metadata":{"name":"good-%d"}}`, i))
+		remove(key)
+	}
+	// A policy that cannot be read matters if it has a binding.
+	p.Want(http.StatusCreated, http.MethodPost, api+"validatingadmissionpolicybindings", `{"metadata":{"name":"b"},"spec":{"policyName":"p","validationActions":["Deny"]}}`)
+	written(policy)
+	remove(policy)
+}
