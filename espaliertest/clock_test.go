@@ -54,31 +54,6 @@ func clientset(t *testing.T, config *rest.Config) kubernetes.Interface {
 	return client
 }
 
-// TestBubbleEvents waits until an event expires.
-func TestBubbleEvents(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *espaliertest.Server, client kubernetes.Interface) {
-		events := client.CoreV1().Events("default")
-		created, err := events.Create(t.Context(), &corev1.Event{
-			ObjectMeta:     metav1.ObjectMeta{Name: "started"},
-			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "web"},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, now := created.CreationTimestamp.Time, time.Now(); !got.Equal(now.Truncate(time.Second)) || got.Year() != 2000 {
-			t.Errorf("it was created at %v, and it is %v", got, now)
-		}
-		time.Sleep(59 * time.Minute)
-		if _, err := events.Get(t.Context(), "started", metav1.GetOptions{}); err != nil {
-			t.Error(err)
-		}
-		time.Sleep(2 * time.Minute)
-		if _, err := events.Get(t.Context(), "started", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("the event did not expire: %v", err)
-		}
-	})
-}
-
 // TestBubbleTokens waits until a token expires.
 func TestBubbleTokens(t *testing.T) {
 	bubble(t, func(t *testing.T, s *espaliertest.Server, client kubernetes.Interface) {

@@ -24,7 +24,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"espalier.dev/api"
-	"espalier.dev/schema"
 )
 
 func trees(t *testing.T, c *rest.Config) dynamic.ResourceInterface {
@@ -40,65 +39,6 @@ func tree(name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Tree", "metadata": map[string]any{"name": name},
 	}}
-}
-
-// TestParallel runs servers concurrently: each has its own objects.
-func TestParallel(t *testing.T) {
-	for i := range 4 {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			t.Parallel()
-			sem := schema.Kubernetes
-			if i%2 == 1 {
-				sem = schema.KEP
-			}
-			s := Start(t, WithSemantics(sem))
-			s.InstallCRDs(t, "testdata/crds")
-			s.InstallCRDs(t, "testdata/crds/crontabs.yaml") // again is an update
-			name := fmt.Sprint("tree-", i)
-			if _, err := trees(t, s.Config()).Create(t.Context(), tree(name), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
-			if err != nil {
-				t.Fatal(err)
-			}
-			list, err := trees(t, config).List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(list.Items) != 1 || list.Items[0].GetName() != name {
-				t.Errorf("got %v", list.Items)
-			}
-		})
-	}
-}
-
-// TestStopWithWatch stops a server that has an open watch: the watch ends, and the server
-// does not wait for its client.
-func TestStopWithWatch(t *testing.T) {
-	s := Start(t, WithCRDs("testdata/crds"))
-	w, err := trees(t, s.Config()).Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stopped := make(chan error, 1)
-	go func() { stopped <- s.Stop() }()
-	timeout := time.After(30 * time.Second)
-	for open := true; open; {
-		select {
-		case _, open = <-w.ResultChan():
-		case <-timeout:
-			t.Fatal("the watch does not end")
-		}
-	}
-	select {
-	case err := <-stopped:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-timeout:
-		t.Fatal("the server does not stop")
-	}
 }
 
 func TestErrors(t *testing.T) {
@@ -232,7 +172,11 @@ func TestSources(t *testing.T) {
 	}
 	typed.APIVersion, typed.Kind, typed.ResourceVersion = "", "", "17"
 	s := Start(t)
-	client, err := dynamic.NewForConfig(s.Config())
+	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,14 +264,6 @@ func TestAddUser(t *testing.T) {
 	}
 }
 
-// TestAnonymous sends a request without credentials.
-func TestAnonymous(t *testing.T) {
-	s := Start(t)
-	if _, err := trees(t, rest.AnonymousClientConfig(s.Config())).List(t.Context(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
-		t.Errorf("got %v", err)
-	}
-}
-
 // TestStorage checks what selects where objects are kept.
 func TestStorage(t *testing.T) {
 	t.Parallel()
@@ -412,32 +348,6 @@ func BenchmarkStart(b *testing.B) {
 			b.ReportMetric(float64(stopped.Microseconds())/1000/float64(b.N), "stop-ms")
 			b.ReportMetric(grown/servers/(1<<20), "heap-MB")
 		})
-	}
-}
-
-// BenchmarkStartMany measures 200 servers in one process: the time of all starts, and that of all ends.
-func BenchmarkStartMany(b *testing.B) {
-	const servers = 200
-	for b.Loop() {
-		before := heap()
-		running := make([]*Server, servers)
-		began := time.Now()
-		for i := range running {
-			s, err := Run()
-			if err != nil {
-				b.Fatal(err)
-			}
-			running[i] = s
-		}
-		b.ReportMetric(float64(time.Since(began).Microseconds())/1000/servers, "start-ms")
-		b.ReportMetric((heap()-before)/servers/(1<<20), "heap-MB")
-		began = time.Now()
-		for _, s := range running {
-			if err := s.Stop(); err != nil {
-				b.Fatal(err)
-			}
-		}
-		b.ReportMetric(float64(time.Since(began).Microseconds())/1000/servers, "stop-ms")
 	}
 }
 

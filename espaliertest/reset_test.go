@@ -186,21 +186,6 @@ func openFiles(t *testing.T) int {
 	return len(files)
 }
 
-func BenchmarkReset(b *testing.B) {
-	s := Start(b, WithCRDs("testdata/crds"))
-	client := dynamic.NewForConfigOrDie(s.Config()).Resource(runtimeschema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "trees"})
-	for b.Loop() {
-		b.StopTimer()
-		for i := range 100 {
-			if _, err := client.Create(b.Context(), tree(fmt.Sprint("tree-", i)), metav1.CreateOptions{}); err != nil {
-				b.Fatal(err)
-			}
-		}
-		b.StartTimer()
-		s.Reset(b)
-	}
-}
-
 // TestResetLarge resets more data than fits into a transaction of etcd.
 func TestResetLarge(t *testing.T) {
 	var crds []any
