@@ -214,34 +214,6 @@ func TestEmptyHangs(t *testing.T) {
 	}
 }
 
-// TestComplete checks the limits of what another server lists.
-func TestComplete(t *testing.T) {
-	t.Parallel()
-	many := func(resources, subresources int) []apidiscoveryv2.APIResourceDiscovery {
-		all := make([]apidiscoveryv2.APIResourceDiscovery, resources)
-		all[0].Subresources = make([]apidiscoveryv2.APISubresourceDiscovery, subresources)
-		return all
-	}
-	for name, c := range map[string]struct {
-		resources []apidiscoveryv2.APIResourceDiscovery
-		want      string
-	}{
-		"resources":         {many(maxResources, 0), ""},
-		"with subresources": {many(1, maxResources-1), ""},
-		"too many":          {many(1, maxResources), "it lists 5001 resources and subresources: the limit is 5000"},
-		"escaped": {[]apidiscoveryv2.APIResourceDiscovery{{Resource: strings.Repeat("<", maxDiscovery/6+1)}},
-			"its resources: the document is too large: the limit is 4194304 bytes"},
-	} {
-		got := ""
-		if _, err := complete(c.resources); err != nil {
-			got = err.Error()
-		}
-		if got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
-}
-
 // TestLateAnswer has an answer that arrives after the API service was assigned to another server.
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()

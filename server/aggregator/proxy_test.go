@@ -2,7 +2,6 @@ package aggregator
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,41 +9,6 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
-
-// stopping is the signal of a server that stops when it is closed.
-type stopping chan struct{}
-
-func (s stopping) ShuttingDown() <-chan struct{} { return s }
-
-// TestStopsRequests checks that long-running requests end when the server stops, and not before: a watch when
-// watches end, and others when all requests are answered that the server waits for.
-func TestStopsRequests(t *testing.T) {
-	t.Parallel()
-	signal, drained := make(stopping), make(chan struct{})
-	a := &Aggregator{config: Config{Timeout: time.Hour, Drained: drained}}
-	watch, _, end := a.limit(apirequest.WithServerShutdownSignal(t.Context(), signal))
-	defer end()
-	log, _, end := a.limit(t.Context())
-	defer end()
-	for _, one := range []struct {
-		name string
-		ctx  context.Context
-		stop chan struct{}
-	}{{"watch", watch, signal}, {"log", log, drained}} {
-		if err := one.ctx.Err(); err != nil {
-			t.Fatalf("%s: before the server stops: %v", one.name, err)
-		}
-		close(one.stop)
-		select {
-		case <-one.ctx.Done():
-		case <-time.After(20 * time.Second):
-			t.Fatalf("%s: it goes on", one.name)
-		}
-		if cause := context.Cause(one.ctx); !errors.Is(cause, errStopping) {
-			t.Errorf("%s: %v", one.name, cause)
-		}
-	}
-}
 
 // TestSeats checks that API services of one service share its seats, and all services a part of them.
 func TestSeats(t *testing.T) {

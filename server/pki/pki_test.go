@@ -352,34 +352,6 @@ func TestKubeconfig(t *testing.T) {
 	})
 }
 
-func TestWriteFileErrors(t *testing.T) {
-	dir := t.TempDir()
-	if err := WriteFile(filepath.Join(dir, "missing", "file"), nil, true); err == nil {
-		t.Error("a file was written to a directory that does not exist")
-	}
-	// A directory at the path makes the write fail; no file is left behind.
-	way := filepath.Join(dir, "way")
-	if err := os.MkdirAll(filepath.Join(way, "full"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteFile(way, nil, true); err == nil {
-		t.Error("a directory was replaced")
-	}
-	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
-		t.Errorf("left behind: %v", entries)
-	}
-}
-
-func TestNewClientErrors(t *testing.T) {
-	c := Config{Dir: t.TempDir()}
-	if _, err := NewClient(c, "alice"); err == nil || !strings.Contains(err.Error(), "has no CA") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := NewClient(c, ""); err == nil || !strings.Contains(err.Error(), "the name of the user is empty") {
-		t.Errorf("got %v", err)
-	}
-}
-
 // TestSharedCA issues the certificates of two servers with one CA in files that nobody may change.
 func TestSharedCA(t *testing.T) {
 	now := time.Now()

@@ -226,41 +226,6 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// TestConcurrent checks that requests that come together never get more than a quota has, also
-// while other servers change it, and that all of it is given away.
-func TestConcurrent(t *testing.T) {
-	t.Parallel()
-	const limit, requests = 20, 50
-	m := newMemory(t, "{metadata: {name: a}, spec: {hard: {count/crontabs.example.com: 20}}}", "{metadata: {name: b}, spec: {hard: {count/crontabs.example.com: 30}}}")
-	m.conflicts = 5
-	p := plugin(t, m, "")
-	var group sync.WaitGroup
-	var mu sync.Mutex
-	accepted := 0
-	for range requests {
-		group.Go(func() {
-			err := p.Validate(context.Background(), attributes(&corev1.ConfigMap{}, nil, "crontabs.example.com", false), nil)
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				accepted++
-			} else if !apierrors.IsForbidden(err) {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
-	if got := used(m, "a"); accepted != limit || got != "count/crontabs.example.com=20" {
-		t.Errorf("%d were accepted, %s", accepted, got)
-	}
-	if m.writes >= 2*requests {
-		t.Errorf("%d writes", m.writes)
-	}
-	if len(p.config.Charges.spaces) != 0 {
-		t.Errorf("%d namespaces are left", len(p.config.Charges.spaces))
-	}
-}
-
 // TestCharges checks that a charge counts until its object is stored or its request has failed.
 func TestCharges(t *testing.T) {
 	t.Parallel()

@@ -266,25 +266,6 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-// TestRemember checks that the number of remembered tokens is limited, and that only valid ones are.
-func TestRemember(t *testing.T) {
-	keys := newKeys(t)
-	a := NewAuthenticator(keys, []string{issuerURL}, authenticator.Audiences{"api"}, objects(), nil)
-	token, _, err := (&Issuer{Keys: keys, URL: issuerURL}).Issue(Claims{ServiceAccount: &corev1.ServiceAccount{}, IssuedAt: time.Now(), Lifetime: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.claims(token[:len(token)-4] + "AAAA"); err == nil || len(a.verified) != 0 {
-		t.Errorf("%v: %d are remembered", err, len(a.verified))
-	}
-	for i := range maxVerified {
-		a.verified[[32]byte{byte(i), byte(i >> 8), 1}] = &claims{}
-	}
-	if c, err := a.claims(token); c == nil || err != nil || len(a.verified) != 1 {
-		t.Errorf("%v: %d are remembered", err, len(a.verified))
-	}
-}
-
 // TestKeys loads keys of all kinds.
 func TestKeys(t *testing.T) {
 	dir := t.TempDir()
@@ -431,30 +412,5 @@ func TestMetadata(t *testing.T) {
 	m.ServeConfiguration(w, httptest.NewRequest(http.MethodPost, ConfigurationPath, nil))
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", w.Code)
-	}
-}
-
-// BenchmarkAuthenticate authenticates a token that is remembered, and one that is not.
-func BenchmarkAuthenticate(b *testing.B) {
-	keys, all := newKeys(b), objects()
-	token, _, err := (&Issuer{Keys: keys, URL: issuerURL}).Issue(Claims{
-		ServiceAccount: all["serviceaccounts/ns/robot"].(*corev1.ServiceAccount), Pod: all["pods/ns/pod"].(*corev1.Pod),
-		Audiences: []string{"api"}, IssuedAt: time.Now(), Lifetime: time.Hour,
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, remembered := range []bool{true, false} {
-		b.Run(fmt.Sprintf("remembered=%v", remembered), func(b *testing.B) {
-			a := NewAuthenticator(keys, []string{issuerURL}, authenticator.Audiences{"api"}, all, nil)
-			for b.Loop() {
-				if !remembered {
-					clear(a.verified)
-				}
-				if _, ok, err := a.AuthenticateToken(context.Background(), token); !ok || err != nil {
-					b.Fatal(ok, err)
-				}
-			}
-		})
 	}
 }

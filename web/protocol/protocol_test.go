@@ -11,7 +11,6 @@ import (
 
 	"espalier.dev/crd/cel"
 	kindscel "espalier.dev/kinds/cel"
-	"espalier.dev/schema"
 	"espalier.dev/web/protocol"
 )
 
@@ -393,10 +392,7 @@ func TestAssist(t *testing.T) {
 func TestHoverCRD(t *testing.T) {
 	crd := example(t, "crd.yaml")
 	for keyword, want := range map[string]string{
-		"pattern:": "A regular expression (RE2)", "scope:": "scope is Namespaced or Cluster", "served:": "served enables the version",
-		"required:": "The fields that the object must have", "schedule]": "The fields that the object must have",
-		"status: {}": "status enables /status", "minimum:": "The lowest number", "format:": "The format of a string or number",
-		"replicas:": "Number of concurrent runs", "CustomResourceDefinition": "defines a resource",
+		"pattern:": "A regular expression (RE2)", "schedule]": "The fields that the object must have", "replicas:": "Number of concurrent runs",
 	} {
 		for name, r := range map[string]protocol.CursorRequest{
 			"the text":      {CRDs: crd, Text: crd},
@@ -413,25 +409,6 @@ func TestHoverCRD(t *testing.T) {
 			if !strings.Contains(h.Markdown, want) || h.Range == nil || !strings.HasPrefix(cut(crd, h.Range), strings.TrimRight(keyword, ":]{} ")) {
 				t.Errorf("%s in %s: %+v", keyword, name, h)
 			}
-		}
-	}
-}
-
-// TestCompleteCRD checks the completion of keywords, values and expressions in a CRD.
-func TestCompleteCRD(t *testing.T) {
-	crd := example(t, "crd.yaml")
-	for typed, want := range map[string]string{
-		"pattern: '^(": "", "scope: Na": "Namespaced", "minim": "minimum", "type: int": "integer", "format: date-t": "date-time",
-	} {
-		at := strings.Index(crd, typed)
-		if at < 0 {
-			t.Fatalf("no %q", typed)
-		}
-		text := crd[:at+len(typed)]
-		c := ask[protocol.CompleteAnswer](t, engine(), "complete", protocol.CursorRequest{CRDs: text, Text: text, Offset: len(text)})
-		found := slices.ContainsFunc(c.Items, func(i protocol.Item) bool { return i.Label == want && i.End == len(text) })
-		if found != (want != "") {
-			t.Errorf("%s: %+v", typed, c.Items)
 		}
 	}
 }
@@ -522,29 +499,4 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%+v", a.Text)
 		}
 	})
-}
-
-// TestCheckNotStructural shows that a value of a wrong type is one finding if the schema is not structural, so that
-// validation and the preview of pruning reject it in their own words.
-func TestCheckNotStructural(t *testing.T) {
-	const crd = `apiVersion: apiextensions.k8s.io/v1beta1
-kind: CustomResourceDefinition
-metadata: {name: things.example.com}
-spec:
-  group: example.com
-  version: v1
-  scope: Cluster
-  names: {kind: Thing, plural: things}
-  validation:
-    openAPIV3Schema:
-      properties:
-        spec: {properties: {list: {type: array, items: {type: string}}}}
-`
-	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
-		a := ask[protocol.CheckAnswer](t, engine(), "check", protocol.CheckRequest{CRDs: crd, Semantics: protocol.Semantics{Semantics: sem},
-			Objects: "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec: {list: {a: b}}\n"})
-		if o := a.Objects[0]; o.Verdict != protocol.Rejected || len(o.Findings) != 1 || o.Findings[0].Rule != "validation/wrong-type" {
-			t.Errorf("%s: %s: %+v", sem, o.Verdict, o.Findings)
-		}
-	}
 }

@@ -136,11 +136,3 @@ func TestReconcile(t *testing.T) {
 		})
 	}
 }
-
-func BenchmarkDefault(b *testing.B) {
-	for b.Loop() {
-		if _, err := New(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
