@@ -3,16 +3,13 @@ package clients
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
 	"espalier.dev/espaliertest"
@@ -35,7 +32,7 @@ const timeout = time.Minute
 // start starts a server with the CRD, and returns a context with a timeout.
 func start(t *testing.T, opts ...espaliertest.Option) (context.Context, *espaliertest.Server) {
 	t.Helper()
-	server := espaliertest.Start(t, append(opts, espaliertest.WithEtcd())...)
+	server := espaliertest.Start(t, opts...)
 	server.InstallCRDs(t, definitionFile)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	t.Cleanup(cancel)
@@ -102,41 +99,4 @@ func equal[T comparable](t *testing.T, got, want T) {
 	if got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
-}
-
-func names(list *unstructured.UnstructuredList) (out []string) {
-	for i := range list.Items {
-		out = append(out, list.Items[i].GetName())
-	}
-	slices.Sort(out)
-	return out
-}
-
-func sameNames(t *testing.T, list *unstructured.UnstructuredList, want ...string) {
-	t.Helper()
-	if got := names(list); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// next returns the next event of a watch, which must have the given type and name.
-func next(ctx context.Context, t *testing.T, w watch.Interface, typ watch.EventType, name string) runtime.Object {
-	t.Helper()
-	select {
-	case e, ok := <-w.ResultChan():
-		if !ok {
-			t.Fatalf("the watch ended before %s %s", typ, name)
-		}
-		got := ""
-		if obj, ok := e.Object.(metav1.Object); ok {
-			got = obj.GetName()
-		}
-		if e.Type != typ || got != name {
-			t.Fatalf("got %s %q (%v), want %s %q", e.Type, got, e.Object, typ, name)
-		}
-		return e.Object
-	case <-ctx.Done():
-		t.Fatalf("no event %s %s arrived", typ, name)
-	}
-	return nil
 }

@@ -67,7 +67,7 @@ type definitions[T, L any] interface {
 // TestProtobuf compares what typed clients see of CRDs as protobuf and as JSON.
 func TestProtobuf(t *testing.T) {
 	t.Parallel()
-	config := espaliertest.Start(t, espaliertest.WithEtcd()).Config()
+	config := espaliertest.Start(t).Config()
 	var protobuf, text answers
 	binary := protobuf.client(t, config, runtime.ContentTypeProtobuf)
 	plain := text.client(t, config, runtime.ContentTypeJSON)

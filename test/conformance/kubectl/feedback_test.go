@@ -61,3 +61,12 @@ func TestFeedback(t *testing.T) {
 		})
 	}
 }
+
+// TestFirstUse applies a CRD and an object immediately after each other, as users do.
+func TestFirstUse(t *testing.T) {
+	t.Parallel()
+	s := sessionOf(t, espaliertest.Start(t))
+	s.ok(t, "apply", "-f", s.testdata(t, "crd.yaml"))
+	s.ok(t, "apply", "-f", s.backup(t, "daily", "  target: home"))
+	equal(t, s.ok(t, "get", "backups", "-o", "name"), "backup.storage.example.com/daily\n")
+}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,14 +45,13 @@ const timeout = time.Minute
 type session struct {
 	dir    string
 	env    []string
-	flags  []string // before all arguments
 	server *espaliertest.Server
 }
 
 // newSession starts a server with the CRD in testdata.
 func newSession(t *testing.T, opts ...espaliertest.Option) *session {
 	t.Helper()
-	server := espaliertest.Start(t, append(opts, espaliertest.WithEtcd())...)
+	server := espaliertest.Start(t, opts...)
 	s := sessionOf(t, server)
 	s.ok(t, "create", "-f", s.testdata(t, "crd.yaml"))
 	s.ok(t, "wait", "--for=condition=Established", "crd/backups.storage.example.com", "--timeout=30s")
@@ -81,7 +79,7 @@ func (s *session) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, filepath.Join(binDir, "kubectl"), slices.Concat(s.flags, args)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(binDir, "kubectl"), args...)
 	cmd.Dir, cmd.Env = s.dir, s.env
 	return cmd
 }
@@ -98,22 +96,6 @@ func (s *session) run(t *testing.T, args ...string) (string, int) {
 		t.Fatalf("kubectl %s: %v", strings.Join(args, " "), err)
 	}
 	return out.String(), cmd.ProcessState.ExitCode()
-}
-
-// start runs kubectl in the background. The returned function waits for its end and returns
-// its output.
-func (s *session) start(t *testing.T, args ...string) func() string {
-	t.Helper()
-	cmd := s.command(t, args...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return func() string {
-		_ = cmd.Wait() // the caller checks the output
-		return out.String()
-	}
 }
 
 // ok runs kubectl, which must succeed, and returns its output.
@@ -194,15 +176,6 @@ func contains(t *testing.T, out string, want ...string) {
 	for _, w := range want {
 		if !strings.Contains(out, w) {
 			t.Errorf("%q is not in:\n%s", w, out)
-		}
-	}
-}
-
-func lacks(t *testing.T, out string, unwanted ...string) {
-	t.Helper()
-	for _, u := range unwanted {
-		if strings.Contains(out, u) {
-			t.Errorf("%q should not be in:\n%s", u, out)
 		}
 	}
 }

@@ -98,7 +98,7 @@ spec:
 	})
 	t.Run("in both semantics", func(t *testing.T) {
 		for _, which := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
-			server := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(which))
+			server := espaliertest.Start(t, espaliertest.WithSemantics(which))
 			s := sessionOf(t, server)
 			s.ok(t, "apply", "-f", s.testdata(t, "crd.yaml"))
 			contains(t, s.ok(t, "explain", "backup.spec.port", "-o", "plaintext-openapiv2"), "Where to reach the store")

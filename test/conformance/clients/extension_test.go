@@ -1,4 +1,4 @@
-package extension
+package clients
 
 import (
 	"encoding/json"
