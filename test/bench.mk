@@ -48,7 +48,7 @@ bench-review: ## measure the CPU time and the memory of a review of 20 changes i
 	go test -run '^$$' -bench BenchmarkReview -benchtime 5x ./cmd/espalier 2>&1 | grep -E '^(Benchmark|ok|FAIL|---)'
 
 .PHONY: bench-server
-bench-server: ## benchmark the server against the reference; takes up to 20 minutes; ROWS=get,list selects rows, and crds-openapi* and groups-* are only measured if it names them; BENCH_JSON=file saves the numbers
+bench-server: ## benchmark the server against the reference; takes up to 20 minutes; ROWS=get,list selects rows; BENCH_JSON=file saves the numbers
 	cd test/bench && go run ./server -rows '$(ROWS)' -json '$(abspath $(or $(BENCH_JSON),bench-server.json))'
 
 .PHONY: bench-server-quick

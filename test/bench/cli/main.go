@@ -38,8 +38,8 @@ func main() {
 }
 
 // allParts are the values of -parts: objects with the CRDs of the corpus, in two forms, a directory
-// of CRDs and objects, objects of built-in kinds, and how ours spends memory and time.
-var allParts = []string{"json", "yaml", "mixed", "builtin", "growth", "parsing", "start"}
+// of CRDs and objects, and objects of built-in kinds.
+var allParts = []string{"json", "yaml", "mixed", "builtin"}
 
 func run(ctx context.Context, dir, others string, parts []string, objects, rounds int) error {
 	for _, part := range parts {
@@ -60,7 +60,7 @@ func run(ctx context.Context, dir, others string, parts []string, objects, round
 		return err
 	}
 	var input *inputs
-	if slices.ContainsFunc(parts, func(part string) bool { return part != "builtin" && part != "start" }) {
+	if slices.ContainsFunc(parts, func(part string) bool { return part != "builtin" }) {
 		fmt.Fprintln(os.Stderr, "preparing CRDs and objects …")
 		if input, err = prepare(ctx, dir, programs, objects); err != nil {
 			return err
@@ -79,12 +79,6 @@ func run(ctx context.Context, dir, others string, parts []string, objects, round
 			err = mixed(ctx, dir, programs, input, rounds)
 		case "builtin":
 			err = builtin(ctx, dir, programs, objects, rounds)
-		case "growth":
-			err = growth(ctx, programs, input)
-		case "parsing":
-			err = parsing(ctx, input)
-		case "start":
-			err = startUp(ctx, programs)
 		}
 		if err != nil {
 			return err
@@ -113,42 +107,6 @@ func sideBySide(ctx context.Context, programs []program, in *inputs, form string
 			m.wall.Seconds()/ours.wall.Seconds(), m.cpu.Seconds()/ours.cpu.Seconds(), float64(m.rss)/float64(ours.rss))
 	}
 	fmt.Println()
-	return nil
-}
-
-// growth measures the memory for two sizes of the input.
-func growth(ctx context.Context, programs []program, in *inputs) error {
-	fmt.Printf("peak memory of %s as the input grows\n  %-8s %10s %10s\n", programs[0].name, "", "1×", "4×")
-	for _, form := range []string{"json", "yaml"} {
-		fmt.Printf("  %-8s", form)
-		for _, part := range []string{form + "-quarter", form, form + "-stream-quarter", form + "-stream"} {
-			if part == form+"-stream-quarter" {
-				fmt.Printf("\n  %-8s", "one file")
-			}
-			s, err := programs[0].measure(ctx, in, filepath.Join(in.dir, part))
-			if err != nil {
-				return err
-			}
-			fmt.Printf(" %7d MB", s.rss>>20)
-		}
-		fmt.Println()
-	}
-	fmt.Println()
-	return nil
-}
-
-// startUp measures a program that does nothing.
-func startUp(ctx context.Context, programs []program) error {
-	var runs []sample
-	for range 20 {
-		s, err := execute(ctx, programs[0].path, "version")
-		if err != nil {
-			return err
-		}
-		runs = append(runs, s)
-	}
-	m := median(runs)
-	fmt.Printf("start-up (%s version): %s wall, %s cpu, %d MB\n", programs[0].name, m.wall.Round(100*time.Microsecond), m.cpu.Round(100*time.Microsecond), m.rss>>20)
 	return nil
 }
 

@@ -16,8 +16,7 @@ import (
 
 // inputs are the files that all programs read.
 type inputs struct {
-	// dir holds the objects: json and yaml with one object per file, json-quarter and
-	// yaml-quarter with a quarter of them, and the same as a single file.
+	// dir holds the objects: json and yaml with one object per file.
 	dir string
 	// crds is the directory of the CRDs, schemas that of the schemas for kubeconform.
 	crds, schemas      string
@@ -257,18 +256,6 @@ func (in *inputs) acceptable(ctx context.Context, dir string, programs []program
 
 // writeObjects writes copies of the seeds.
 func (in *inputs) writeObjects(seeds []map[string]any) error {
-	streams := map[string]*bufio.Writer{}
-	for _, name := range []string{"json-stream", "json-stream-quarter", "yaml-stream", "yaml-stream-quarter"} {
-		if err := os.MkdirAll(in.dir, 0o755); err != nil {
-			return err
-		}
-		f, err := os.Create(filepath.Join(in.dir, name))
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		streams[name] = bufio.NewWriter(f)
-	}
 	for i := range in.objects {
 		seed := seeds[i%len(seeds)]
 		meta := seed["metadata"].(map[string]any)
@@ -282,23 +269,10 @@ func (in *inputs) writeObjects(seeds []map[string]any) error {
 			return err
 		}
 		file := fmt.Sprintf("copy-%06d", i)
-		parts := []string{""}
-		if i < in.objects/4 {
-			parts = append(parts, "-quarter")
+		if err := write(filepath.Join(in.dir, "json", file+".json"), asJSON); err != nil {
+			return err
 		}
-		for _, part := range parts {
-			if err := write(filepath.Join(in.dir, "json"+part, file+".json"), asJSON); err != nil {
-				return err
-			}
-			if err := write(filepath.Join(in.dir, "yaml"+part, file+".yaml"), asYAML); err != nil {
-				return err
-			}
-			fmt.Fprintf(streams["json-stream"+part], "%s\n", asJSON)
-			fmt.Fprintf(streams["yaml-stream"+part], "---\n%s", asYAML)
-		}
-	}
-	for _, w := range streams {
-		if err := w.Flush(); err != nil {
+		if err := write(filepath.Join(in.dir, "yaml", file+".yaml"), asYAML); err != nil {
 			return err
 		}
 	}

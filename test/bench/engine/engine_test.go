@@ -70,25 +70,3 @@ func TestDisagreement(t *testing.T) {
 		})
 	}
 }
-
-func TestTargets(t *testing.T) {
-	for _, tc := range []struct {
-		name            string
-		target          target
-		reference, ours cost
-		want            string
-	}{
-		{"reached", target{Time: 10, Bytes: 2}, cost{100, 100, 10}, cost{10, 50, 5}, "time 10x, bytes 2x: reached"},
-		{"too slow", target{Time: 10}, cost{100, 100, 10}, cost{11, 50, 5}, "time 10x: NOT YET"},
-		{"too big", target{Bytes: 2}, cost{100, 100, 10}, cost{1, 51, 5}, "bytes 2x: NOT YET"},
-		{"allocates", target{NoAllocs: true}, cost{100, 100, 10}, cost{1, 16, 1}, "0 allocs: NOT YET"},
-		{"allocates nothing", target{Bytes: 2, NoAllocs: true}, cost{100, 100, 10}, cost{1, 0.01, 0.001}, "bytes 2x, 0 allocs: reached"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			r := row{Reference: tc.reference, Ours: tc.ours, Ratio: newRatio(tc.reference, tc.ours), Target: &tc.target}
-			if got := targetText(r); got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
-		})
-	}
-}

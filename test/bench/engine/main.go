@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"runtime"
 	"time"
 
@@ -67,12 +66,7 @@ func run(out io.Writer) error {
 	rounds := flag.Int("rounds", 15, "number of rounds; the median is reported")
 	round := flag.Duration("round", 20*time.Millisecond, "length of a round")
 	cpu := flag.Bool("cpu", false, "measure CPU time, including garbage collection, instead of elapsed time; use it on a busy machine")
-	only := flag.String("case", "", "measure only the cases whose name matches this regular expression")
 	flag.Parse()
-	match, err := regexp.Compile(*only)
-	if err != nil {
-		return err
-	}
 	m := meter{rounds: *rounds, round: *round, clock: elapsedClock()}
 	if *cpu {
 		m.clock = processorClock()
@@ -95,9 +89,6 @@ func run(out io.Writer) error {
 	res := result{Go: runtime.Version(), CPUs: runtime.GOMAXPROCS(0), Clock: m.clock.name}
 	fmt.Fprintf(out, "%s, %d processors, %s time, medians of %d rounds of %s\n", res.Go, res.CPUs, res.Clock, m.rounds, m.round)
 	for _, c := range append(cases, fromCorpus...) {
-		if !match.MatchString(c.name) {
-			continue
-		}
 		in, err := prepare(c)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
@@ -107,14 +98,6 @@ func run(out io.Writer) error {
 			return err
 		}
 		res.Rows = append(res.Rows, rows...)
-	}
-	if match.MatchString("growth") {
-		if res.Growth, err = measureGrowth(m); err != nil {
-			return err
-		}
-		if err := printGrowth(out, res.Growth); err != nil {
-			return err
-		}
 	}
 	return res.write(os.Getenv("BENCH_JSON"))
 }
@@ -133,11 +116,10 @@ func generatedCases() ([]workCase, error) {
 
 // result is written to BENCH_JSON.
 type result struct {
-	Go     string      `json:"go"`
-	CPUs   int         `json:"cpus"`
-	Clock  string      `json:"clock"`
-	Rows   []row       `json:"rows"`
-	Growth []growthRow `json:"growth"`
+	Go    string `json:"go"`
+	CPUs  int    `json:"cpus"`
+	Clock string `json:"clock"`
+	Rows  []row  `json:"rows"`
 }
 
 func (r result) write(file string) error {

@@ -28,19 +28,6 @@ func printRows(out io.Writer, in *input, rows []row) error {
 	return w.Flush()
 }
 
-// printGrowth writes the growth table.
-func printGrowth(out io.Writer, rows []growthRow) error {
-	fmt.Fprintln(out, "\ngrowth of ours: nanoseconds per unit; constant columns mean linear cost")
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for i, r := range rows {
-		if i == 0 || rows[i-1].Dimension != r.Dimension {
-			fmt.Fprintf(w, "%-21s\tproperties\tobject\tdecode/byte\tvalidate/%s\tcompile/property\t\n", r.Dimension, r.Unit)
-		}
-		fmt.Fprintf(w, "%-21s\t%d\t%s\t%.2f\t%.2f\t%.0f\t\n", fmt.Sprintf("%dx", r.Factor), r.Properties, bytesText(float64(r.Bytes)), r.Decode, r.Validate, r.Compile)
-	}
-	return w.Flush()
-}
-
 func timeText(ns float64) string {
 	d := time.Duration(ns)
 	switch {

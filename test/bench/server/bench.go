@@ -60,22 +60,10 @@ func rows() []row {
 		{"restart", "restart with CRDs", "s", must{most: 1}},
 		{"openapi", "OpenAPI v3 of the group after one change", "ms", must{most: 100}},
 		{"heap-object", "heap per stored object", "x JSON", must{most: 1.5}},
-		{"prune", "P-23: CREATE, pruning on / off", "x CPU", must{most: 1.05}},
 		{"crds-rss", "many CRDs (10,000): RssAnon", "MB", must{most: 1500}},
 		{"crds-rate", "many CRDs: created per second", "/s", must{least: 50}},
 		{"crds-last", "many CRDs: CPU of the last 500", "ms CPU", must{most: 10}},
 		{"crds-restart", "many CRDs: restart", "s", must{most: 5}},
-		{"crds-openapi", "many CRDs: slowest first read of OpenAPI v2 and v3", "s", must{most: 55}},
-		{"crds-openapi-change", "many CRDs: OpenAPI v2 and v3 after one change", "s", must{most: 5}},
-		{"crds-openapi-clients", "many CRDs: slowest of 8 reads by 4 clients while CRDs change", "s", must{most: 55}},
-		{"crds-openapi-rss", "many CRDs: RssAnon after OpenAPI", "MB", must{most: 1500}},
-		{"groups-restart", "many CRDs in 1,000 groups: restart", "s", must{most: 2}},
-		{"groups-rss", "many CRDs in 1,000 groups: RssAnon, all touched, idle again", "MB", must{most: 1000}},
-		{"groups-discovery", "many CRDs in 1,000 groups: aggregated discovery after one change", "ms", must{most: 100}},
-		{"objects-heap", "many objects (100,000): heap per object", "x JSON", must{}},
-		{"objects-rss", "many objects: RssAnon", "MB", must{}},
-		{"objects-get", "many objects: GET", "ms CPU", must{}},
-		{"objects-restart", "many objects: restart to first read", "s", must{}},
 		{"million-heap", "1,000,000 objects of 1 KB: heap", "x JSON", must{most: 1.5}},
 		{"million-rss", "1,000,000 objects of 1 KB: RssAnon", "MB", must{}},
 		{"million-restart", "1,000,000 objects of 1 KB: restart to first read", "s", must{}},
@@ -91,19 +79,16 @@ type stage struct {
 
 func stages() []stage {
 	return []stage{
-		{[]string{"create", "get", "get-rv0", "put", "apply", "apply-same", "delete", "watch", "watch-events", "watch-p99", "prune"}, measureRequests},
+		{[]string{"create", "get", "get-rv0", "put", "apply", "apply-same", "delete", "watch", "watch-events", "watch-p99"}, measureRequests},
 		{[]string{"heap-object", "list", "list-gzip"}, measureLists},
 		{[]string{"crd-create", "heap-crd", "heap-crd-touched", "goroutines", "openapi", "restart"}, measureCRDs},
 		{[]string{"crds-rss", "crds-rate", "crds-last", "crds-restart"}, measureManyCRDs},
-		{[]string{"crds-openapi", "crds-openapi-change", "crds-openapi-clients", "crds-openapi-rss"}, measurePublished},
-		{[]string{"groups-restart", "groups-rss", "groups-discovery"}, measureGroups},
-		{[]string{"objects-heap", "objects-rss", "objects-get", "objects-restart"}, measureManyObjects},
 		{[]string{"million-heap", "million-rss", "million-restart", "million-pages"}, measureMillion},
 	}
 }
 
 // measure runs all stages with selected rows. A stage that fails does not stop the next ones.
-func (b *bench) measure(ctx context.Context, binary string) (err error) {
+func (b *bench) measure(ctx context.Context) (err error) {
 	if b.dir, err = os.MkdirTemp("", "espalier-bench-"); err != nil {
 		return err
 	}
@@ -112,7 +97,7 @@ func (b *bench) measure(ctx context.Context, binary string) (err error) {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "building the servers and etcd")
-	if b.programs, err = buildPrograms(ctx, b.dir, binary); err != nil {
+	if b.programs, err = buildPrograms(ctx, b.dir, ""); err != nil {
 		return err
 	}
 	if len(b.counts) > 0 {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 )
 
 const (
@@ -25,7 +24,7 @@ func measureLists(ctx context.Context, b *bench) (err error) {
 	defer func() { err = errors.Join(err, stop()) }()
 	heaps, details := figures{}, map[string]float64{}
 	for _, s := range servers {
-		if err := s.createCRD(ctx, mainKind, true); err != nil {
+		if err := s.createCRD(ctx, mainKind); err != nil {
 			return err
 		}
 		kb, size, err := s.fillAndWeigh(ctx, listed)
@@ -74,65 +73,6 @@ func (s *server) fillAndWeigh(ctx context.Context, n int) (heap, size float64, e
 	}
 	after, err := s.heap(ctx)
 	return (after - before) / float64(n), size, err
-}
-
-// measureManyObjects measures a server with many objects.
-func measureManyObjects(ctx context.Context, b *bench) (err error) {
-	n := b.settings.manyObjects
-	if n == 0 {
-		return nil
-	}
-	heap, rss, get, restart := figures{}, figures{}, figures{}, figures{}
-	for _, name := range b.names() {
-		if err := func() (err error) {
-			s, err := b.startServer(ctx, name)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, s.stop()) }()
-			if err := s.createCRD(ctx, mainKind, true); err != nil {
-				return err
-			}
-			bytes, size, err := s.fillAndWeigh(ctx, n)
-			if err != nil {
-				return err
-			}
-			heap[name] = bytes / size
-			first := fmt.Sprintf("%s/list-%07d?resourceVersion=0", collection(mainKind), n/2)
-			elapsed, _, err := s.restart(ctx, func() error { _, err := s.get(ctx, first); return err })
-			if err != nil {
-				return err
-			}
-			restart[name] = elapsed.Seconds()
-			if err := s.settle(ctx); err != nil {
-				return err
-			}
-			if rss[name], err = s.process.anonymous(); err != nil {
-				return err
-			}
-			rss[name] /= 1 << 20
-			buffers := newBuffers(s)
-			op := func(ctx context.Context, c, i int) error {
-				path := fmt.Sprintf("%s/list-%07d", collection(mainKind), i*7919%n)
-				return s.send(ctx, s.clients[c], request{method: http.MethodGet, path: path}, &buffers[c])
-			}
-			for _, d := range []time.Duration{b.settings.turn / 4, 2 * b.settings.turn} { // the first warms up
-				l, err := s.spend(ctx, concurrency, d, 0, op)
-				if err != nil {
-					return err
-				}
-				get[name] = l.perRequest()
-			}
-			return nil
-		}(); err != nil {
-			return fmt.Errorf("%d objects: %s: %w", n, name, err)
-		}
-	}
-	b.record("objects-heap", heap, map[string]float64{"objects": float64(n)})
-	b.record("objects-rss", rss, nil)
-	b.record("objects-get", get, nil)
-	b.record("objects-restart", restart, nil)
-	return nil
 }
 
 // newBuffers returns a buffer for each client.

@@ -37,8 +37,8 @@ func collection(kind string) string {
 }
 
 // newCRD returns a CRD with 76 properties, as JSON. Descriptions name the kind, so no two CRDs
-// have the same schema, as in a cluster. With pruning off, unknown fields are preserved.
-func newCRD(kind string, pruning bool) ([]byte, error) {
+// have the same schema, as in a cluster.
+func newCRD(kind string) ([]byte, error) {
 	var schema map[string]any
 	if err := json.Unmarshal(testcase.Medium().Schema, &schema); err != nil {
 		return nil, err
@@ -46,9 +46,6 @@ func newCRD(kind string, pruning bool) ([]byte, error) {
 	spec := schema["properties"].(map[string]any)["spec"].(map[string]any)["properties"].(map[string]any)
 	spec["owner"] = map[string]any{"type": "string", "maxLength": 64}
 	spec["note"] = map[string]any{"type": "string", "maxLength": 1024}
-	if !pruning {
-		schema["x-kubernetes-preserve-unknown-fields"] = true
-	}
 	for extra := 0; ; extra++ {
 		describe(schema, kind, extra)
 		data, err := json.Marshal(map[string]any{
@@ -128,8 +125,8 @@ func setReplicas(object []byte, n int) ([]byte, error) {
 }
 
 // createCRD creates a CRD and returns when its resource is served.
-func (s *server) createCRD(ctx context.Context, kind string, pruning bool) error {
-	body, err := newCRD(kind, pruning)
+func (s *server) createCRD(ctx context.Context, kind string) error {
+	body, err := newCRD(kind)
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func (b *bench) profileCRDs(ctx context.Context, s *server, from int) error {
 	}
 	buffers := newBuffers(s)
 	return s.profile(ctx, filepath.Join(b.profiles, "crd-create.pprof"), concurrency, func(ctx context.Context, c, i int) error {
-		body, err := newCRD(kindOf(from+i), true)
+		body, err := newCRD(kindOf(from + i))
 		if err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (s *server) createCRDs(ctx context.Context, from, n int) (load, error) {
 	begin := time.Now()
 	buffers := newBuffers(s)
 	l, err := s.spend(ctx, concurrency, 0, n, func(ctx context.Context, c, i int) error {
-		body, err := newCRD(kindOf(from+i), true)
+		body, err := newCRD(kindOf(from + i))
 		if err != nil {
 			return err
 		}

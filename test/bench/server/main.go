@@ -12,10 +12,9 @@
 //
 // Usage, in the directory test/bench:
 //
-//	go run ./server                        # all rows but crds-openapi* and groups-*, in less than 20 minutes
+//	go run ./server                        # all rows, in less than 20 minutes
 //	go run ./server -quick                 # fewer and shorter turns, in less than 3 minutes
 //	go run ./server -rows get,list         # some rows
-//	go run ./server -rows groups-restart,groups-rss,groups-discovery
 //	go run ./server -scale 1,2,4           # several servers on one etcd with three members
 //	go run ./server -rows get -with=--enable-priority-and-fairness   # what a flag costs, instead of the reference
 //	go run ./server -list                  # the names of the rows
@@ -45,23 +44,18 @@ type settings struct {
 	lists int
 	// definitions is the number of CRDs in one group.
 	definitions int
-	// manyDefinitions and manyObjects are the numbers for the large rows; 0 leaves them out.
-	manyDefinitions, manyObjects int
+	// manyDefinitions is the number of CRDs for the large rows; 0 leaves them out.
+	manyDefinitions int
 	// smallObjects is the number of objects of 1 KB; 0 leaves them out.
 	smallObjects int
-	// pruned is the number of objects that are created with and without pruning.
-	pruned int
 }
 
 func full() settings {
-	return settings{
-		turns: 5, turn: 2 * time.Second, lists: 4, definitions: 500,
-		manyDefinitions: 10_000, manyObjects: 100_000, pruned: 2000,
-	}
+	return settings{turns: 5, turn: 2 * time.Second, lists: 4, definitions: 500, manyDefinitions: 10_000}
 }
 
 func quick() settings {
-	return settings{turns: 3, turn: 600 * time.Millisecond, lists: 2, definitions: 100, pruned: 500}
+	return settings{turns: 3, turn: 600 * time.Millisecond, lists: 2, definitions: 100}
 }
 
 func main() {
@@ -76,20 +70,15 @@ func main() {
 
 func run(ctx context.Context) error {
 	small := flag.Bool("quick", false, "measure fewer and shorter turns, 100 CRDs instead of 500, and no large rows")
-	only := flag.String("rows", "", "comma-separated names of the rows to measure; default all but crds-openapi* and groups-*, which take longer")
+	only := flag.String("rows", "", "comma-separated names of the rows to measure; default: all")
 	list := flag.Bool("list", false, "list the names of the rows and exit")
 	alone := flag.Bool("alone", false, "measure Espalier without the reference")
 	file := flag.String("json", "", "file to write the figures to as JSON")
 	profiles := flag.String("profile", "", "directory for CPU profiles of Espalier, one for each row of requests; made after the measurement")
-	binary := flag.String("espalier", "", "espalier binary to measure; default: built from the source tree")
-	definitions := flag.Int("crds", 0, "number of CRDs in one group, instead of 500 (100 with -quick)")
-	manyCRDs := flag.Int("many-crds", 0, "number of CRDs in the rows crds-*, instead of 10,000 (none with -quick)")
-	manyObjects := flag.Int("many-objects", 0, "number of objects in the rows objects-*, instead of 100,000 (none with -quick)")
 	million := flag.Int("small-objects", 0, "number of objects in the rows million-*; default none: a million needs 8 GB of disk and 6 GB of memory")
 	scale := flag.String("scale", "", "comma-separated numbers of servers on one etcd with three members, such as 1,2,4, to measure instead of rows")
 	with := flag.String("with", "", "flags of espalier serve, separated by spaces: measure a server with them beside one without, instead of the reference")
 	user := flag.String("user", "", "user of the requests, who is not in system:masters and has full access; only with -with; default: an administrator")
-	turns := flag.Int("turns", 0, "number of turns, instead of 5 (3 with -quick)")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "Benchmark Espalier's API server side by side with k8s.io/apiextensions-apiserver.")
 		fmt.Fprintln(flag.CommandLine.Output(), "\nUsage: go run ./server [flags], in test/bench")
@@ -109,19 +98,7 @@ func run(ctx context.Context) error {
 	if *small {
 		s = quick()
 	}
-	if *definitions > 0 {
-		s.definitions = *definitions
-	}
-	if *manyCRDs > 0 {
-		s.manyDefinitions = *manyCRDs
-	}
-	if *manyObjects > 0 {
-		s.manyObjects = *manyObjects
-	}
 	s.smallObjects = *million
-	if *turns > 0 {
-		s.turns = *turns
-	}
 	selected, err := choose(*only)
 	if err != nil {
 		return err
@@ -140,7 +117,7 @@ func run(ctx context.Context) error {
 	}
 	begin := time.Now()
 	b := &bench{settings: s, selected: selected, counts: counts, alone: *alone, profiles: *profiles, with: strings.Fields(*with), user: *user}
-	err = b.measure(ctx, *binary)
+	err = b.measure(ctx)
 	fmt.Println()
 	if len(counts) > 0 {
 		printScale(os.Stdout, b.scale)
@@ -169,12 +146,6 @@ func parseCounts(list string) (counts []int, err error) {
 	return counts, nil
 }
 
-// onRequest reports whether a row is only measured if it is named. Those of the OpenAPI documents of 10,000 CRDs
-// and of 1,000 groups would make a run longer than 20 minutes.
-func onRequest(row string) bool {
-	return strings.HasPrefix(row, "crds-openapi") || strings.HasPrefix(row, "groups-")
-}
-
 // choose returns the names of the rows to measure.
 func choose(only string) ([]string, error) {
 	var names []string
@@ -182,7 +153,7 @@ func choose(only string) ([]string, error) {
 		names = append(names, r.name)
 	}
 	if only == "" {
-		return slices.DeleteFunc(names, onRequest), nil
+		return names, nil
 	}
 	var chosen []string
 	for name := range strings.SplitSeq(only, ",") {

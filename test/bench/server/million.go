@@ -24,7 +24,7 @@ func measureMillion(ctx context.Context, b *bench) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	if err := s.createCRD(ctx, mainKind, true); err != nil {
+	if err := s.createCRD(ctx, mainKind); err != nil {
 		return err
 	}
 	t, err := s.template(ctx, mainKind, "small-template")

@@ -13,8 +13,6 @@ import (
 const (
 	// mainKind is the kind of the objects in requests.
 	mainKind = "Workload"
-	// freeKind has the same schema, and preserves unknown fields.
-	freeKind = "Freeload"
 	// read is the number of objects that are read in turns.
 	read = 200
 	// slots is the number of objects that each client writes in turns.
@@ -31,7 +29,7 @@ func measureRequests(ctx context.Context, b *bench) (err error) {
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	for _, s := range servers {
-		if err := s.createCRD(ctx, mainKind, true); err != nil {
+		if err := s.createCRD(ctx, mainKind); err != nil {
 			return err
 		}
 		if _, err := s.fill(ctx, mainKind, "read", read); err != nil {
@@ -53,11 +51,9 @@ func measureRequests(ctx context.Context, b *bench) (err error) {
 		}
 	}
 	if b.wants("watch") || b.wants("watch-events") || b.wants("watch-p99") {
-		if err := b.measureWatches(ctx, servers); err != nil {
-			return err
-		}
+		return b.measureWatches(ctx, servers)
 	}
-	return b.measurePruning(ctx, servers[len(servers)-1])
+	return nil
 }
 
 // creating returns an operation that creates objects.
@@ -179,40 +175,4 @@ func deletion() work {
 			}, nil
 		},
 	}
-}
-
-// measurePruning compares the creation of objects of a CRD that prunes with one that does
-// not. The objects have no unknown fields, so that both store the same. Single requests
-// alternate, and medians are compared, so that garbage collections do not count.
-func (b *bench) measurePruning(ctx context.Context, s *server) error {
-	if !b.wants("prune") {
-		return nil
-	}
-	if err := s.createCRD(ctx, freeKind, false); err != nil {
-		return err
-	}
-	var costs [2][]float64
-	var buffer bytes.Buffer
-	kinds := [2]string{mainKind, freeKind}
-	for i := range b.settings.pruned {
-		for k := range kinds {
-			k = (k + i) % len(kinds) // each of them is first in every second pair
-			before, err := s.process.cpu()
-			if err != nil {
-				return err
-			}
-			if err := s.create(ctx, s.admin, kinds[k], fmt.Sprintf("prune-%d", i), &buffer); err != nil {
-				return err
-			}
-			after, err := s.process.cpu()
-			if err != nil {
-				return err
-			}
-			costs[k] = append(costs[k], (after-before).Seconds()*1e3)
-		}
-	}
-	self := func(v float64) float64 { return v }
-	on, off := median(costs[0], self), median(costs[1], self)
-	b.record("prune", figures{espalierName: on / off}, map[string]float64{"ms CPU, on": on, "ms CPU, off": off})
-	return nil
 }

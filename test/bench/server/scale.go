@@ -82,7 +82,7 @@ func (b *bench) measureFleet(ctx context.Context, n int) (_ scaled, err error) {
 	defer func() { err = errors.Join(err, f.stop()) }()
 	first := f.servers[0]
 	for _, kind := range []string{mainKind, watchKind} {
-		if err := first.createCRD(ctx, kind, true); err != nil {
+		if err := first.createCRD(ctx, kind); err != nil {
 			return result, err
 		}
 	}

@@ -31,7 +31,7 @@ const (
 // measureWatches measures the rows of watches.
 func (b *bench) measureWatches(ctx context.Context, servers []*server) error {
 	for _, s := range servers {
-		if err := s.createCRD(ctx, watchKind, true); err != nil {
+		if err := s.createCRD(ctx, watchKind); err != nil {
 			return err
 		}
 	}
