@@ -33,7 +33,7 @@ chaos: ## find the bug of a controller with random faults, and find it again CHA
 .PHONY: oracle-builtin
 oracle-builtin: ## compare BUILTIN_CASES objects of each of Kubernetes' own kinds, more than 100,000 in all, and the manifests of BUILTIN_MODULES (path@version …)
 	cd test/oracle36 && go vet ./... && go test ./...
-	cd test/oracle && ORACLE36=$${ORACLE36:-build} BUILTIN_SEED=$${BUILTIN_SEED:-$$(date +%s)} BUILTIN_CASES='$(BUILTIN_CASES)' BUILTIN_MODULES='$(BUILTIN_MODULES)' go test -count=1 -timeout=0 -v -run '^Test(Builtin|Tables)' .
+	cd test/oracle && ORACLE36=$${ORACLE36:-build} BUILTIN_SEED=$${BUILTIN_SEED:-$$(date +%s)} BUILTIN_CASES='$(BUILTIN_CASES)' BUILTIN_MODULES='$(BUILTIN_MODULES)' go test -count=1 -timeout=0 -v -run '^Test(Builtin|Tables)' . ./answers
 
 .PHONY: replay-builtin
 replay-builtin: ## send REPLAY_OBJECTS objects of Kubernetes' own kinds below REPLAY_DIR, the module cache by default, to validate and to a server, and expect the same verdicts
@@ -45,17 +45,17 @@ upgrade-replay: ## upgrade the CRDs of UPGRADE_OLD to those of UPGRADE_NEW (file
 
 .PHONY: golden-builtin
 golden-builtin: ## record the reference's answers for the tests of Kubernetes' own kinds
-	cd test/oracle && ORACLE36=$${ORACLE36:-build} ORACLE36_RECORD=all go test -count=1 -timeout=0 -run '$(RECORDED)' .
-	cd test/oracle && ORACLE36= go test -count=1 -run '$(RECORDED)' .
+	cd test/oracle && ORACLE36=$${ORACLE36:-build} ORACLE36_RECORD=all go test -count=1 -timeout=0 -run '$(RECORDED)' ./answers
+	cd test/oracle && ORACLE36= go test -count=1 -run '$(RECORDED)' ./answers
 
 .PHONY: oracle-manifests
 oracle-manifests: ## compare the manifests and Helm charts of MANIFEST_MODULES (path@version …), by default those of test/oracle/manifests.txt
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && GOBIN="$$dir" GOFLAGS= go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION) && \
-	cd test/oracle && BUILTIN_HELM="$$dir/helm" BUILTIN_MODULES='$(or $(MANIFEST_MODULES),$(shell cat test/oracle/manifests.txt),$(error test/oracle/manifests.txt is missing))' go test -count=1 -timeout=0 -v -run '^TestBuiltin$$/^manifests$$' .
+	cd test/oracle && BUILTIN_HELM="$$dir/helm" BUILTIN_MODULES='$(or $(MANIFEST_MODULES),$(shell cat test/oracle/manifests.txt),$(error test/oracle/manifests.txt is missing))' go test -count=1 -timeout=0 -v -run '^TestBuiltin$$/^manifests$$' ./answers
 
 .PHONY: oracle-rbac
 oracle-rbac: ## compare RBAC_CASES decisions of the RBAC authorizer with Kubernetes' own evaluation
-	cd test/oracle && ORACLE36=$${ORACLE36:-build} RBAC_SEED=$${RBAC_SEED:-$$(date +%s)} RBAC_CASES='$(RBAC_CASES)' go test -count=1 -timeout=0 -v -run '^TestRBAC$$' .
+	cd test/oracle && ORACLE36=$${ORACLE36:-build} RBAC_SEED=$${RBAC_SEED:-$$(date +%s)} RBAC_CASES='$(RBAC_CASES)' go test -count=1 -timeout=0 -v -run '^TestRBAC$$' ./answers
 
 .PHONY: memory-model
 memory-model: ## send MODEL_STEPS random requests, from MODEL_SEED, to the etcd in memory and to a real one, and compare all answers and events

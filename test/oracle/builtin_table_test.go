@@ -62,7 +62,7 @@ func TestTables(t *testing.T) {
 			sent = append(sent, gvk)
 		}
 	}
-	ref := startReference(t)
+	ref := builtin.Open(t)
 	compared := map[runtimeschema.GroupVersionKind]int{}
 	for i, gvk := range sent {
 		var a struct {

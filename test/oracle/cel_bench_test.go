@@ -15,31 +15,18 @@ import (
 // BenchmarkRules compares the speed of both sides on the rules of the corpus:
 // compiling all of them, and evaluating them on all objects and updates.
 func BenchmarkRules(b *testing.B) {
-	dir := corpusDir(b)
-	objects, err := readIndex(filepath.Join(dir, "CR_INDEX.tsv"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	c := readCorpus(b)
 	type job struct {
 		pair    *RulePair
 		ours    *engine.Structural
 		objects []map[string]any
 	}
 	var jobs []job
-	files, _ := filepath.Glob(filepath.Join(dir, "v1", "*", "*.yaml"))
-	for _, file := range files {
-		if text, err := os.ReadFile(file); err != nil || len(text) > 1<<20 {
+	for _, file := range c.files(b, "v1") {
+		if info, err := os.Stat(filepath.Join(c.dir, file)); err != nil || info.Size() > 1<<20 || len(c.objects[file]) == 0 {
 			continue
 		}
-		rel, _ := filepath.Rel(dir, file)
-		if len(objects[rel]) == 0 {
-			continue
-		}
-		crd, err := readYAML(file)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, v := range versions(rel, crd) {
+		for _, v := range versions(file, c.read(b, file)) {
 			if countRules(v.base.Schema) == 0 {
 				continue
 			}
@@ -55,8 +42,8 @@ func BenchmarkRules(b *testing.B) {
 			if j.ours, _, err = OurStructural(encode(v.base.Schema)); err != nil {
 				b.Fatal(err)
 			}
-			for _, o := range objects[rel] {
-				obj, err := readYAML(filepath.Join(dir, o.file))
+			for _, o := range c.objects[file] {
+				obj, err := readYAML(filepath.Join(c.dir, o.file))
 				if err != nil || o.apiVersion != v.base.Kind.GroupVersion().String() {
 					continue
 				}

@@ -2,9 +2,7 @@ package oracle
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -16,33 +14,21 @@ func TestGeneratedRules(t *testing.T) {
 	first := setting(t, "ORACLE_FIRST", 0)
 	batches := setting(t, "ORACLE_RULE_BATCHES", 150)
 	var (
-		next  atomic.Uint64
-		stop  atomic.Bool
 		mu    sync.Mutex
-		wg    sync.WaitGroup
 		total ruleCount
 		found collector
 	)
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for !stop.Load() {
-				i := next.Add(1) - 1
-				if i >= batches {
-					return
-				}
-				count, differences := ruleBatch(Generator{Seed: seed}, first+i)
-				mu.Lock()
-				total.add(count)
-				for _, d := range differences {
-					if !found.add(d) {
-						stop.Store(true)
-					}
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
+	parallel(batches, func(i uint64) bool {
+		count, differences := ruleBatch(Generator{Seed: seed}, first+i)
+		mu.Lock()
+		defer mu.Unlock()
+		total.add(count)
+		more := true
+		for _, d := range differences {
+			more = found.add(d) && more
+		}
+		return more
+	})
 	t.Logf("compared %d schemas with %d rules (%d do not compile, %d are too expensive), %d CRD validations, %d objects and %d updates, of which %d violate a rule",
 		total.versions, total.rules, total.broken, total.expensive, total.verdicts, total.objects, total.updates, total.failing)
 	for _, d := range found.found {

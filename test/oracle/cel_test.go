@@ -3,7 +3,6 @@ package oracle
 import (
 	"math/rand/v2"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 
@@ -34,45 +33,27 @@ func (c *ruleCount) add(o ruleCount) {
 // TestCorpusRules compares all rules of the corpus: their compilation and cost, the errors of
 // the API server about them, and their results on objects.
 func TestCorpusRules(t *testing.T) {
-	dir := corpusDir(t)
 	mutations := int(setting(t, "ORACLE_MUTATIONS", 3))
-	objects, err := readIndex(filepath.Join(dir, "CR_INDEX.tsv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "v1*", "*", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := readCorpus(t)
+	files := testcase.Part(c.files(t, "v1*"))
 	var (
 		mu    sync.Mutex
-		wg    sync.WaitGroup
 		total ruleCount
 		found collector
-		work  = make(chan string)
 	)
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for file := range work {
-				rel, _ := filepath.Rel(dir, file)
-				count, differences, err := compareRules(dir, rel, objects[rel], mutations)
-				mu.Lock()
-				if err != nil {
-					t.Errorf("%s: %v", rel, err)
-				}
-				total.add(count)
-				for _, d := range differences {
-					found.add(d)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	for _, f := range testcase.Part(files) {
-		work <- f
-	}
-	close(work)
-	wg.Wait()
+	parallel(uint64(len(files)), func(i uint64) bool {
+		count, differences, err := compareRules(c.dir, files[i], c.objects[files[i]], mutations)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			t.Errorf("%s: %v", files[i], err)
+		}
+		total.add(count)
+		for _, d := range differences {
+			found.add(d)
+		}
+		return true
+	})
 	t.Logf("compared %d versions with %d rules (%d do not compile, %d are too expensive), %d CRD validations, %d objects and %d updates, of which %d violate a rule",
 		total.versions, total.rules, total.broken, total.expensive, total.verdicts, total.objects, total.updates, total.failing)
 	for _, d := range found.found {

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -19,10 +18,44 @@ import (
 	"espalier.dev/internal/testcase"
 )
 
-// corpusDir returns the directory of the corpus, or skips the test.
-func corpusDir(t testing.TB) string {
+// corpus is the directory of the corpus, with the objects of each CRD.
+type corpus struct {
+	dir     string
+	objects map[string][]corpusObject
+}
+
+// readCorpus reads the index of the corpus, or skips the test.
+func readCorpus(t testing.TB) *corpus {
 	t.Helper()
-	return testcase.Corpus(t)
+	dir := testcase.Corpus(t)
+	objects, err := readIndex(filepath.Join(dir, "CR_INDEX.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &corpus{dir, objects}
+}
+
+// files returns the CRDs of a version, relative to the corpus.
+func (c *corpus) files(t testing.TB, version string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(c.dir, version, "*", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range files {
+		files[i], _ = filepath.Rel(c.dir, files[i])
+	}
+	return files
+}
+
+// read reads a CRD as a tree.
+func (c *corpus) read(t testing.TB, file string) map[string]any {
+	t.Helper()
+	tree, err := readYAML(filepath.Join(c.dir, file))
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return tree
 }
 
 // readYAML reads the single document of a file as a tree.
@@ -104,66 +137,40 @@ type corpusCount struct {
 }
 
 func TestCorpus(t *testing.T) {
-	dir := corpusDir(t)
 	mutations := int(setting(t, "ORACLE_MUTATIONS", 3))
-	var crds []string
-	for _, sub := range []string{"v1", "v1beta1"} {
-		files, err := filepath.Glob(filepath.Join(dir, sub, "*", "*.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range files {
-			rel, _ := filepath.Rel(dir, f)
-			crds = append(crds, rel)
-		}
-	}
-	objects, err := readIndex(filepath.Join(dir, "CR_INDEX.tsv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-
+	c := readCorpus(t)
+	crds := testcase.Part(append(c.files(t, "v1"), c.files(t, "v1beta1")...))
 	var (
 		found collector
 		mu    sync.Mutex
-		wg    sync.WaitGroup
-		total = corpusCount{known: map[string]int{}}
-		work  = make(chan string)
+		total = corpusCount{crds: len(crds), known: map[string]int{}}
 	)
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for crd := range work {
-				count := corpusCount{known: map[string]int{}}
-				differences, err := compareCRD(dir, crd, objects[crd], mutations, &count)
-				mu.Lock()
-				if err != nil {
-					t.Errorf("%s: %v", crd, err)
-				}
-				for _, d := range differences {
-					if d.Known != "" {
-						total.known[d.Known]++
-					} else {
-						found.add(d)
-					}
-				}
-				total.crds++
-				total.versions += count.versions
-				total.structural += count.structural
-				total.withoutForm += count.withoutForm
-				total.objects += count.objects
-				total.mutated += count.mutated
-				total.updates += count.updates
-				total.valid += count.valid
-				total.skipped += count.skipped
-				total.retries += count.retries
-				mu.Unlock()
+	parallel(uint64(len(crds)), func(i uint64) bool {
+		crd, count := crds[i], corpusCount{}
+		differences, err := compareCRD(c.dir, crd, c.objects[crd], mutations, &count)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			t.Errorf("%s: %v", crd, err)
+		}
+		for _, d := range differences {
+			if d.Known != "" {
+				total.known[d.Known]++
+			} else {
+				found.add(d)
 			}
-		})
-	}
-	for _, crd := range testcase.Part(crds) {
-		work <- crd
-	}
-	close(work)
-	wg.Wait()
+		}
+		total.versions += count.versions
+		total.structural += count.structural
+		total.withoutForm += count.withoutForm
+		total.objects += count.objects
+		total.mutated += count.mutated
+		total.updates += count.updates
+		total.valid += count.valid
+		total.skipped += count.skipped
+		total.retries += count.retries
+		return true
+	})
 	t.Logf("compared %d CRDs with %d versions (%d structural, %d without a structural form), %d objects (%d valid), %d changed copies, %d updates; %d objects skipped: their CRD does not have their version, or has no schema; reference asked again %d times; known differences: %v",
 		total.crds, total.versions, total.structural, total.withoutForm, total.objects, total.valid, total.mutated, total.updates, total.skipped, total.retries, total.known)
 	found.report(t)

@@ -1,8 +1,6 @@
 package oracle
 
 import (
-	"path/filepath"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,18 +10,10 @@ import (
 
 // corpusCRDs reads the v1 CRDs of a part of the corpus.
 func corpusCRDs(t testing.TB) (names []string, trees []map[string]any) {
-	dir := corpusDir(t)
-	files, err := filepath.Glob(filepath.Join(dir, "v1", "*", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range testcase.Part(files) {
-		tree, err := readYAML(f)
-		if err != nil {
-			t.Fatalf("%s: %v", f, err)
-		}
-		rel, _ := filepath.Rel(dir, f)
-		names, trees = append(names, rel), append(trees, tree)
+	c := readCorpus(t)
+	names = testcase.Part(c.files(t, "v1"))
+	for _, name := range names {
+		trees = append(trees, c.read(t, name))
 	}
 	return names, trees
 }
@@ -71,35 +61,30 @@ func TestWholeCRDUpdate(t *testing.T) {
 	n := setting(t, "ORACLE_CRD_UPDATES", 3000)
 	judge := NewCRDComparer()
 	var (
-		found                      differences
-		next, refused, undecodable atomic.Uint64
-		wg                         sync.WaitGroup
-		mu                         sync.Mutex
-		reached                    = map[string]int{}
+		found                differences
+		refused, undecodable atomic.Uint64
+		mu                   sync.Mutex
+		reached              = map[string]int{}
 	)
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
-				c, kinds := m.Case(i)
-				ours, difference := judge.CompareCRD(c)
-				if difference != "" {
-					found.add(t, difference)
-				}
-				if len(ours.Errors) > 0 {
-					refused.Add(1)
-				}
-				if ours.Undecodable != nil {
-					undecodable.Add(1)
-				}
-				mu.Lock()
-				for _, k := range kinds {
-					reached[k]++
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
+	parallel(n, func(i uint64) bool {
+		c, kinds := m.Case(i)
+		ours, difference := judge.CompareCRD(c)
+		if difference != "" {
+			found.add(t, difference)
+		}
+		if len(ours.Errors) > 0 {
+			refused.Add(1)
+		}
+		if ours.Undecodable != nil {
+			undecodable.Add(1)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, k := range kinds {
+			reached[k]++
+		}
+		return true
+	})
 	t.Logf("%d writes, %d rejected, %d undecodable, the reference panicked %d times, %d differences", n, refused.Load(), undecodable.Load(), judge.Panics.Load(), found.count)
 	for _, k := range m.Kinds() {
 		if reached[k] == 0 && n >= 3000 {

@@ -2,9 +2,6 @@ package oracle
 
 import (
 	"log/slog"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"k8s.io/klog/v2"
@@ -18,19 +15,14 @@ func TestFields(t *testing.T) {
 	t.Cleanup(klog.ClearLogger)
 	crds := (setting(t, "ORACLE_FIELD_STEPS", 4000) + stepsPerCRD - 1) / stepsPerCRD
 	gen, first := Generator{Seed: setting(t, "ORACLE_SEED", 1)}, setting(t, "ORACLE_FIRST", 0)
-	var next atomic.Uint64
 	var stats fieldStats
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for n := next.Add(1) - 1; n < crds && !t.Failed(); n = next.Add(1) - 1 {
-				if err := gen.batch(first + n).compareFields(&stats); err != nil {
-					t.Errorf("seed %d, CRD %d, %v", gen.Seed, first+n, err)
-				}
-			}
-		})
-	}
-	workers.Wait()
+	parallel(crds, func(n uint64) bool {
+		if err := gen.batch(first + n).compareFields(&stats); err != nil {
+			t.Errorf("seed %d, CRD %d, %v", gen.Seed, first+n, err)
+			return false
+		}
+		return true
+	})
 	t.Logf("seed %d: %v", gen.Seed, &stats)
 }
 

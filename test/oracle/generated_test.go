@@ -2,13 +2,14 @@ package oracle
 
 import (
 	"os"
-	"runtime"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
+
+	"espalier.dev/test/oracle/builtin"
 )
+
+func TestMain(m *testing.M) { os.Exit(builtin.Main(m)) }
 
 // setting reads a number from the environment.
 func setting(t testing.TB, name string, otherwise uint64) uint64 {
@@ -64,27 +65,24 @@ func TestGenerated(t *testing.T) {
 	first := setting(t, "ORACLE_FIRST", 0)
 	batches := (cases + BatchSize - 1) / BatchSize
 
-	var done atomic.Uint64
-	if cases >= 100000 {
-		start := time.Now()
-		ticker := time.NewTicker(30 * time.Second)
-		defer ticker.Stop()
-		stop := make(chan struct{})
-		defer close(stop)
-		go func() {
-			for {
-				select {
-				case <-ticker.C:
-					t.Logf("%v: %d of %d cases", time.Since(start).Round(time.Second), done.Load()*BatchSize, batches*BatchSize)
-				case <-stop:
-					return
-				}
-			}
-		}()
-	}
 	var found collector
-	stats := gen.Run(first, batches, runtime.GOMAXPROCS(0), &done, found.add)
-	t.Logf("seed %d: %s", gen.Seed, stats)
+	var stats Stats
+	var mu sync.Mutex
+	parallel(batches, func(i uint64) bool {
+		more, counted := true, Stats{}
+		for _, d := range gen.Batch(first+i, &counted) {
+			if d.Known != "" {
+				counted.count(d.Known, 1)
+			} else {
+				more = found.add(d) && more
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		stats.add(&counted)
+		return more
+	})
+	t.Logf("seed %d: %s", gen.Seed, &stats)
 	found.report(t)
 	if t.Failed() || cases < 4000 {
 		return
@@ -95,7 +93,7 @@ func TestGenerated(t *testing.T) {
 		t.Errorf("no acceptable schema was found in %d of %d attempts: the generator makes too many that the API server rejects", stats.GaveUp, stats.Schemas)
 	}
 	if stats.Decoded*2 < stats.Cases-stats.Broken || stats.Valid*10 < stats.Decoded || stats.Changed*5 < stats.Decoded {
-		t.Errorf("too few objects are decoded: %s", stats)
+		t.Errorf("too few objects are decoded: %s", &stats)
 	}
 }
 

@@ -201,7 +201,7 @@ func TestJSONSchemaBuiltin(t *testing.T) {
 	})
 
 	t.Run("accepted", func(t *testing.T) {
-		ref := startReference(t)
+		ref := builtin.Open(t)
 		kinds, err := builtin.Kinds(ref)
 		if err != nil {
 			t.Fatal(err)
@@ -213,7 +213,7 @@ func TestJSONSchemaBuiltin(t *testing.T) {
 		valid, incomplete := 0, 0
 		for _, k := range kinds {
 			seeds := builtin.SeedsOf(manifests, k)
-			objects, accepted, err := runner.Objects(k, seeds, number("ORACLE_CASES", 40))
+			objects, accepted, err := runner.Objects(k, seeds, int(setting(t, "ORACLE_CASES", 40)))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -27,23 +26,15 @@ import (
 
 // TestOpenAPI compares the published documents of CRDs of the corpus.
 func TestOpenAPI(t *testing.T) {
-	dir := corpusDir(t)
-	files, err := filepath.Glob(filepath.Join(dir, "v1", "*", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := readCorpus(t)
 	judge, ours := NewCRDComparer(), openapi.New(openapi.Options{Scheme: scheme.Scheme})
 	var definitions, documents, differing int
-	for _, file := range testcase.Part(files) {
-		tree, err := readYAML(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range testcase.Part(c.files(t, "v1")) {
+		tree := c.read(t, name)
 		if v := judge.Reference(CRDCase{New: tree}); v.Undecodable != nil || len(v.Errors) > 0 {
 			continue
 		}
 		definitions++
-		name, _ := filepath.Rel(dir, file)
 		differences, n, err := compareOpenAPI(ours, tree)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -69,18 +60,11 @@ func TestOpenAPI(t *testing.T) {
 // TestOpenAPIBeta compares those of v1beta1 CRDs. Many of their schemas are not published
 // because they are not structural, or preserve unknown fields.
 func TestOpenAPIBeta(t *testing.T) {
-	dir := corpusDir(t)
-	files, err := filepath.Glob(filepath.Join(dir, "v1beta1", "*", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := readCorpus(t)
 	b := openapi.New(openapi.Options{Scheme: scheme.Scheme})
 	documents := 0
-	for _, file := range testcase.Part(files) {
-		tree, err := readYAML(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range testcase.Part(c.files(t, "v1beta1")) {
+		tree := c.read(t, name)
 		definition, err := codec.Decode(mustJSON(tree))
 		if err != nil {
 			continue
@@ -93,7 +77,6 @@ func TestOpenAPIBeta(t *testing.T) {
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &tree); err != nil {
 			t.Fatal(err)
 		}
-		name, _ := filepath.Rel(dir, file)
 		differences, n, err := compareOpenAPI(b, tree)
 		if err != nil {
 			t.Logf("%s: %v", name, err) // both sides reject the CRD

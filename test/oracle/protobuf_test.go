@@ -3,7 +3,6 @@ package oracle
 import (
 	"bytes"
 	"encoding/json"
-	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
@@ -31,18 +30,11 @@ type message interface {
 func TestProtobuf(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
-	dir := corpusDir(t)
+	c := readCorpus(t)
 	for version, least := range map[string]int{"v1": 500, "v1beta1": 500} {
-		files, err := filepath.Glob(filepath.Join(dir, version, "*", "*.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
 		compared := 0
-		for _, file := range files {
-			tree, err := readYAML(file)
-			if err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
+		for _, file := range c.files(t, version) {
+			tree := c.read(t, file)
 			theirs, _ := protobufTypes(version)
 			text, err := json.Marshal(tree)
 			if err != nil {

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -53,42 +54,21 @@ func (s *Stats) String() string {
 		s.Cases, s.Schemas, s.Structural, s.Broken, s.GaveUp, s.Decoded, s.Changed, s.Valid, s.Updates, s.Panics, s.Retries, s.Known)
 }
 
-// Run runs the batches first to first+n-1 on several goroutines and calls report, possibly
-// concurrently, with every difference; report returns whether to continue.
-func (g Generator) Run(first, n uint64, workers int, progress *atomic.Uint64, report func(*Difference) bool) *Stats {
-	var (
-		next  atomic.Uint64
-		stop  atomic.Bool
-		mu    sync.Mutex
-		total Stats
-		wg    sync.WaitGroup
-	)
-	for range workers {
+// parallel calls do with the numbers below n, on all processors, until a call returns false.
+func parallel(n uint64, do func(i uint64) bool) {
+	var next atomic.Uint64
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			var stats Stats
-			for !stop.Load() {
-				i := next.Add(1) - 1
-				if i >= n {
-					break
-				}
-				for _, d := range g.Batch(first+i, &stats) {
-					if d.Known != "" {
-						stats.count(d.Known, 1)
-					} else if !report(d) {
-						stop.Store(true)
-					}
-				}
-				if progress != nil {
-					progress.Add(1)
+			for i := next.Add(1) - 1; i < n && !stop.Load(); i = next.Add(1) - 1 {
+				if !do(i) {
+					stop.Store(true)
 				}
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			total.add(&stats)
 		})
 	}
 	wg.Wait()
-	return &total
 }
 
 // Batch generates batch n, compares both sides and returns the differences.

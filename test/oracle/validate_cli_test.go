@@ -37,12 +37,9 @@ import (
 // reference's handling of a create request, on all objects of the corpus and on changed
 // copies: whether the object is accepted, the paths of the errors, and the unknown fields.
 func TestValidateCommand(t *testing.T) {
-	dir := corpusDir(t)
 	mutations := int(setting(t, "ORACLE_MUTATIONS", 3))
-	index, err := readIndex(filepath.Join(dir, "CR_INDEX.tsv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	corpus := readCorpus(t)
+	dir, index := corpus.dir, corpus.objects
 	espalier := program.Path(t, program.Complete)
 	var (
 		objects, changed, refused, unserved int

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 )
 
@@ -102,7 +103,7 @@ func Build(dir string) (string, error) {
 	}
 	program := dir + "/oracle36"
 	cmd := exec.Command("go", "build", "-o", program, ".")
-	cmd.Dir = "../oracle36"
+	cmd.Dir = filepath.Join(module(), "../oracle36")
 	// A workspace of both modules would combine both versions of their dependencies.
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -9,12 +9,12 @@
 //
 // Cases are made from realistic manifests (seeds/) by changes that follow the Go types: fields
 // are removed, added, and set to valid and invalid values. The number of a case is enough to
-// reproduce it. The test is TestBuiltin in the module's root:
+// reproduce it. The test is TestBuiltin in package answers:
 //
-//	go test -run TestBuiltin                                  a short run for all kinds
-//	BUILTIN_KINDS=pods,jobs BUILTIN_CASES=2000 go test -run TestBuiltin
+//	go test ./answers -run TestBuiltin                                  a short run for all kinds
+//	BUILTIN_KINDS=pods,jobs BUILTIN_CASES=2000 go test ./answers -run TestBuiltin
 //	                                                          a longer one for some
-//	BUILTIN_KINDS=pods BUILTIN_CASE=123 go test -run TestBuiltin
+//	BUILTIN_KINDS=pods BUILTIN_CASE=123 go test ./answers -run TestBuiltin
 //	                                                          one case
 //	BUILTIN_SHOW=50 …                                         how many differences to show for each kind
 //	BUILTIN_SEED=7 …                                          other cases

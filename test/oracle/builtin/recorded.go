@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ import (
 	"espalier.dev/kinds"
 )
 
-// answersFile has the recorded answers, relative to the directory of the tests.
+// answersFile has the recorded answers, relative to the directory of the module.
 const answersFile = "builtin/testdata/answers.gz"
 
 // Recording holds answers of the reference by the hash of their request. It is safe for
@@ -42,7 +43,7 @@ func requestKey(request []byte) string {
 
 // ReadRecording reads the recorded answers.
 func ReadRecording() (*Recording, error) {
-	file, err := os.Open(answersFile)
+	file, err := os.Open(filepath.Join(module(), answersFile))
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func (r *Recording) Update(replace bool) error {
 	if err := zip.Close(); err != nil {
 		return err
 	}
-	return os.WriteFile(answersFile, out.Bytes(), 0o644)
+	return os.WriteFile(filepath.Join(module(), answersFile), out.Bytes(), 0o644)
 }
 
 // add records an answer. The last one to a request counts: the reference is asked until its answer

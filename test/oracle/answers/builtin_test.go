@@ -1,22 +1,16 @@
-package oracle
+package answers
 
 import (
-	"fmt"
 	"os"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"espalier.dev/internal/gomod"
 	"espalier.dev/test/oracle/builtin"
 )
-
-// pendingKinds are the kinds whose rules are not complete yet: their differences are shown and
-// do not fail the test.
-var pendingKinds = []string{}
 
 // number returns the number in an environment variable.
 func number(name string, otherwise int) int {
@@ -27,72 +21,7 @@ func number(name string, otherwise int) int {
 	return n
 }
 
-// recording has the answers of the reference: those of earlier runs, or of this one if it is to
-// be recorded.
-var recording = sync.OnceValues(func() (*builtin.Recording, error) {
-	if !builtin.Live() {
-		return builtin.ReadRecording()
-	}
-	if recordsAnswers() {
-		return &builtin.Recording{}, nil
-	}
-	return nil, nil
-})
-
-// recordsAnswers reports whether the answers of the reference are to be recorded.
-func recordsAnswers() bool { return os.Getenv("ORACLE36_RECORD") != "" }
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if referenceDir != "" {
-		_ = os.RemoveAll(referenceDir)
-	}
-	if recordsAnswers() && code == 0 {
-		answers, err := recording()
-		if err == nil {
-			err = answers.Update(os.Getenv("ORACLE36_RECORD") == "all")
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "cannot record the answers of the reference:", err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
-
-// referenceDir is the directory of the reference, if it has been built.
-var referenceDir string
-
-// reference builds the reference once, unless its answers are recorded.
-var reference = sync.OnceValues(func() (_ string, err error) {
-	if referenceDir, err = os.MkdirTemp("", "oracle36"); err != nil {
-		return "", err
-	}
-	return builtin.Build(referenceDir)
-})
-
-// startReference returns a process of the reference, or its recorded answers.
-func startReference(t *testing.T) *builtin.Reference {
-	t.Helper()
-	program, err := reference()
-	if err != nil {
-		t.Fatal(err)
-	}
-	answers, err := recording()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ref, err := builtin.Start(program, answers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := ref.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return ref
-}
+func TestMain(m *testing.M) { os.Exit(builtin.Main(m)) }
 
 // builtinReferences starts several processes of the reference, and returns the kinds that it
 // knows.
@@ -100,7 +29,7 @@ func builtinReferences(t *testing.T) (chan *builtin.Reference, *builtin.Runner, 
 	t.Helper()
 	refs := make(chan *builtin.Reference, runtime.GOMAXPROCS(0))
 	for range cap(refs) {
-		refs <- startReference(t)
+		refs <- builtin.Open(t)
 	}
 	ref := <-refs
 	defer func() { refs <- ref }()
@@ -119,7 +48,7 @@ func builtinReferences(t *testing.T) (chan *builtin.Reference, *builtin.Runner, 
 // modules in BUILTIN_MODULES. If BUILTIN_HELM names the program helm, it also renders their charts.
 func compareManifests(t *testing.T, runner *builtin.Runner, kinds []*builtin.Kind) {
 	for _, module := range append([]string{"k8s.io/kubernetes"}, strings.Fields(os.Getenv("BUILTIN_MODULES"))...) {
-		dir, err := gomod.Dir("../oracle36", module)
+		dir, err := gomod.Dir("../../oracle36", module)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +111,7 @@ func TestBuiltin(t *testing.T) {
 		if len(chosen) > 0 {
 			t.Skip("kinds are chosen")
 		}
-		if !builtin.Live() || recordsAnswers() {
+		if !builtin.Live() || builtin.Records() {
 			t.Skip("the manifests are not recorded: run make oracle-builtin")
 		}
 		ref := <-refs
@@ -199,7 +128,6 @@ func TestBuiltin(t *testing.T) {
 			if len(of) == 0 {
 				t.Fatal("there is no manifest of the kind among the seeds")
 			}
-			pending := slices.Contains(pendingKinds, k.Name)
 			ref := <-refs
 			defer func() { refs <- ref }()
 			first, n := 0, cases
@@ -220,11 +148,7 @@ func TestBuiltin(t *testing.T) {
 				if shown++; shown > show {
 					continue
 				}
-				report := t.Errorf
-				if pending {
-					report = t.Logf
-				}
-				report("%d × %s (case %d)\n%s\n%s", f.Count, f.Key, f.First, f.Text(), f.Case)
+				t.Errorf("%d × %s (case %d)\n%s\n%s", f.Count, f.Key, f.First, f.Text(), f.Case)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package oracle
+package answers
 
 import (
 	"context"
@@ -7,14 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"espalier.dev/server/etcd/etcdtest"
+	"espalier.dev/server/etcd/memory"
 	"espalier.dev/server/keys"
 	"espalier.dev/server/roles"
 	"espalier.dev/store"
@@ -27,8 +26,9 @@ import (
 // package builtin.
 func TestRBAC(t *testing.T) {
 	t.Parallel()
-	ref := startReference(t)
-	etcd := etcdtest.Start(t)
+	ref := builtin.Open(t)
+	db := memory.Open(memory.Config{})
+	t.Cleanup(db.Close)
 	const requests = 500
 	cases, seed := number("RBAC_CASES", 3000), uint64(number("RBAC_SEED", 0))
 	// Policies differ, and every answer must be common enough that it is tested.
@@ -46,7 +46,7 @@ func TestRBAC(t *testing.T) {
 		if answer.Panic != "" || len(answer.Decisions) != requests {
 			t.Fatalf("policy %d: %s, %d decisions", n, answer.Panic, len(answer.Decisions))
 		}
-		ours := storeRoles(t, etcd, fmt.Sprintf("/%d/", n), p.Objects)
+		ours := storeRoles(t, db, fmt.Sprintf("/%d/", n), p.Objects)
 		for i, a := range p.Requests {
 			want, got := answer.Decisions[i], decide(t, ours, &a)
 			counts[kindOfDecision(&a, &want)]++
@@ -69,9 +69,11 @@ func TestRBAC(t *testing.T) {
 	}
 }
 
-// storeRoles stores roles and bindings below a prefix of etcd, and returns an authorizer of them.
-func storeRoles(t *testing.T, etcd *clientv3.Client, prefix string, list []runtime.Object) *roles.Authorizer {
+// storeRoles stores roles and bindings below a prefix, and returns an authorizer of them.
+func storeRoles(t *testing.T, db *memory.DB, prefix string, list []runtime.Object) *roles.Authorizer {
 	t.Helper()
+	client := db.Client()
+	t.Cleanup(func() { _ = client.Close() })
 	for _, obj := range list {
 		kind, m := obj.GetObjectKind().GroupVersionKind().Kind, obj.(metav1.Object)
 		value, err := json.Marshal(obj)
@@ -79,11 +81,11 @@ func storeRoles(t *testing.T, etcd *clientv3.Client, prefix string, list []runti
 			t.Fatal(err)
 		}
 		key := keys.NewRoot(prefix).Builtin(rbacv1.Resource(strings.ToLower(kind)+"s")).Key(m.GetNamespace(), m.GetName())
-		if _, err := etcd.Put(t.Context(), key, string(value)); err != nil {
+		if _, err := client.Put(t.Context(), key, string(value)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s, err := store.Open(store.Config{Client: etcd, Prefix: prefix})
+	s, err := store.Open(store.Config{Client: client, Watcher: db.NewWatcher(), Prefix: prefix})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package oracle
+package answers
 
 import (
 	"bytes"
@@ -55,7 +55,7 @@ func (deciding) RulesFor(_ context.Context, u user.Info, namespace string) ([]au
 // TestReviewsOfAccess compares the answers to reviews, and the errors, with those of Kubernetes
 // 1.36.
 func TestReviewsOfAccess(t *testing.T) {
-	reference := startReference(t)
+	reference := builtin.Open(t)
 	storages := (&reviews.Config{Authorizer: deciding{}, Rules: deciding{}}).Storages()
 	resource := func(inner string) string { return `{"spec":{"user":"u","resourceAttributes":{` + inner + `}}}` }
 	var specs []string
