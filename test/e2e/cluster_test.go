@@ -1,18 +1,10 @@
 package main
 
 import (
-	"context"
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"espalier.dev/internal/process"
-	"espalier.dev/server/pki"
 )
 
 func TestRecord(t *testing.T) {
@@ -47,37 +39,6 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestAdd checks that a program that ends is a failure, or is started again if it is supervised.
-func TestAdd(t *testing.T) {
-	t.Parallel()
-	for _, supervised := range []bool{false, true} {
-		ctx, fail := context.WithCancelCause(t.Context())
-		c := &cluster{logs: t.TempDir(), fail: fail, supervised: supervised, others: map[string]*process.Process{}, restarts: map[string]int{}}
-		runs := filepath.Join(c.logs, "runs")
-		if err := errors.Join(c.add("waits", "sleep", "1000"), c.add("ends", "/bin/sh", "-c", "echo >>"+runs+"; exit 3")); err != nil {
-			t.Fatal(err)
-		}
-		started := func() int {
-			data, _ := os.ReadFile(runs) // it may not be there yet
-			return len(data)
-		}
-		for deadline := time.Now().Add(time.Minute); started() < 2 && ctx.Err() == nil && time.Now().Before(deadline); {
-			time.Sleep(10 * time.Millisecond)
-		}
-		c.stop()
-		switch cause := context.Cause(ctx); {
-		case supervised && (cause != nil || started() < 2 || c.restarts["ends"] == 0 || c.restarts["waits"] != 0):
-			t.Errorf("supervised programs: %d starts, %v, restarts %v", started(), cause, c.restarts)
-		case !supervised && (cause == nil || !strings.HasPrefix(cause.Error(), "ends has exited: exit status 3; its log is ")):
-			t.Errorf("programs: %v", cause)
-		}
-		if c.others["waits"].Check() == nil {
-			t.Error("a program runs after stop")
-		}
-		fail(nil)
-	}
-}
-
 func TestCheckLogs(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "server.log")
@@ -96,55 +57,5 @@ func TestCheckLogs(t *testing.T) {
 		if (err != nil) != bad || bad && !strings.Contains(err.Error(), "server.log:2: "+strings.TrimSpace(text)) {
 			t.Errorf("%q: got error %v", text, err)
 		}
-	}
-}
-
-func TestClientPair(t *testing.T) {
-	t.Parallel()
-	bundle, err := pki.Ensure(pki.Config{Dir: t.TempDir(), Hosts: []string{"127.0.0.1"}, UnsafeNoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair, err := clientPair(bundle.CA, "system:kube-scheduler", time.Now().Add(-time.Minute), time.Now().Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, _ := pem.Decode(pair.Cert)
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(bundle.CA.Cert)
-	if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
-		t.Error(err)
-	}
-	if cert.Subject.CommonName != "system:kube-scheduler" {
-		t.Errorf("got %s", cert.Subject)
-	}
-}
-
-func TestParse(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]string{
-		"":                 "",
-		"-kill 30s -race":  "",
-		"-real -update":    "",
-		"-update":          "-update needs -real",
-		"-faults -real":    "",
-		"-faults -kill 3s": "exclude each other",
-		"-race -real":      "exclude each other",
-		"-skip (":          "-skip",
-		"-focus (":         "-focus",
-		"more":             "unexpected arguments: more",
-	} {
-		_, err := parse(strings.Fields(args))
-		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got error %v, want %q", args, err, want)
-		}
-	}
-	o, err := parse([]string{"-kill", "30s"})
-	if err != nil || len(o.classes) != 1 || o.classes[0] != classPasses {
-		t.Errorf("got %+v, %v: with -kill only specs that tolerate it run", o, err)
 	}
 }

@@ -149,29 +149,3 @@ func TestVerdict(t *testing.T) {
 		}
 	}
 }
-
-func TestUpdate(t *testing.T) {
-	t.Parallel()
-	s := parsed(t, someSpecs+"untried d [Conformance]\n")
-	pass, fail := result{state: "passed"}, result{state: "failed"}
-	got := s.update(results{"a [Conformance]": fail, "b [Conformance]": fail, "c [Conformance]": pass, "d [Conformance]": pass}).class
-	for name, want := range map[string]string{"a": classFails, "b": "container", "c": classSteady, "d": classPasses} {
-		if got[name+" [Conformance]"] != want {
-			t.Errorf("%s: got %q, want %q", name, got[name+" [Conformance]"], want)
-		}
-	}
-}
-
-func TestPrint(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	parsed(t, someSpecs).print(&out, results{"a [Conformance]": {state: "passed"}, "c [Conformance]": {state: "failed"}})
-	want := `CLASS         SPECS    RAN PASSED  MEANING
-container         1      0      0  needs a container
-passes            1      1      1  passes with the real one
-steady            1      1      0  passes unless the server is killed
-`
-	if out.String() != want {
-		t.Errorf("got\n%s", out.String())
-	}
-}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -39,20 +38,5 @@ func TestParseReport(t *testing.T) {
 	}
 	if _, err := parseReport([]byte("{")); err == nil {
 		t.Error("want an error for a report that is cut off")
-	}
-}
-
-func TestFocus(t *testing.T) {
-	t.Parallel()
-	re := regexp.MustCompile(focus([]string{"[sig-a] A should (b)", "[sig-a] A d."}))
-	for text, want := range map[string]bool{
-		"[sig-a] A should (b)": true,
-		"[sig-a] A d.":         true,
-		"[sig-a] A dx":         false,
-		"s A should b":         false,
-	} {
-		if re.MatchString(text) != want {
-			t.Errorf("%q: got %v", text, !want)
-		}
 	}
 }
