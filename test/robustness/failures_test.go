@@ -5,15 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"espalier.dev/test/robustness/internal/rig"
 )
@@ -26,10 +23,10 @@ type site struct {
 	server *rig.Server
 }
 
-func newSite(t testing.TB, members int, quota int64, args ...string) *site {
+func newSite(t testing.TB, members int, args ...string) *site {
 	t.Helper()
 	dir := shortDir(t)
-	etcd := rig.StartEtcd(t, dir, members, quota)
+	etcd := rig.StartEtcd(t, dir, members, 0)
 	server := rig.StartServer(t, binary, filepath.Join(dir, "server"), rig.URLs(etcd.Links(t)), nil, args...)
 	s := &site{newClient(server), t, etcd, server}
 	s.must(t, http.MethodPost, crdPath, definition("v1", ""))
@@ -123,7 +120,7 @@ func TestDeadEtcd(t *testing.T) {
 	for name, members := range map[string]int{"dead": 1, "without a quorum": 3} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, members, 0, "--request-timeout", "4s")
+			s := newSite(t, members, "--request-timeout", "4s")
 			for _, m := range s.etcd.Members[:members/2+1] {
 				m.Kill()
 			}
@@ -153,99 +150,5 @@ func TestDeadEtcd(t *testing.T) {
 				s.must(t, http.MethodGet, path, nil)
 			}
 		})
-	}
-}
-
-// TestFullEtcd fills etcd up to its quota: objects can be read and deleted.
-func TestFullEtcd(t *testing.T) {
-	s := newSite(t, 1, 16<<20)
-	s.must(t, http.MethodPost, collection("v1", "a/"), object("v1", "a/y", "red", "1"))
-	for n := 0; ; n++ {
-		_, err := s.etcd.Client.Put(t.Context(), fmt.Sprint("/fill/", n), strings.Repeat("x", 1<<20))
-		if errors.Is(err, rpctypes.ErrNoSpace) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, path := range append(consistent, fromMemory...) {
-		s.expect(expectation{code: 200}, http.MethodGet, path, nil)
-	}
-	full := expectation{507, "InsufficientStorage", []string{"the database of etcd is full", "etcdctl alarm disarm"}, false}
-	s.expect(full, http.MethodPost, collection("v1", "a/"), object("v1", "a/z", "red", "1"))
-	s.expect(full, http.MethodPatch, objectPath("v1", "a/x"), object("v1", "a/x", "red", "2"))
-	s.expect(expectation{code: 200}, http.MethodDelete, objectPath("v1", "a/x"), nil)
-	s.metric(`espalier_etcd_failures_total{reason="full"}`)
-}
-
-// TestCorruptRecord puts a value into etcd that cannot be decoded. It is named by every request
-// that would return it, never left out of a list, and can be deleted.
-func TestCorruptRecord(t *testing.T) {
-	s := newSite(t, 1, 0)
-	s.must(t, http.MethodPost, collection("v1", "b/"), object("v1", "b/x", "red", "1"))
-	if _, err := s.etcd.Client.Put(t.Context(), prefix+"a/bad", `{"apiVersion":`); err != nil {
-		t.Fatal(err)
-	}
-	const unsafe = "ignoreStoreReadErrorWithClusterBreakingPotential"
-	const key = "things/a/bad"
-	one := expectation{500, "InternalError", []string{key, "cannot be decoded", unsafe}, false}
-	many := expectation{500, "StorageReadError", []string{key, "cannot be decoded", unsafe}, false}
-	for _, query := range []string{"", "?resourceVersion=0"} {
-		s.expect(one, http.MethodGet, objectPath("v1", "a/bad")+query, nil)
-		s.expect(many, http.MethodGet, collection("v1", "a/")+query, nil)
-		s.expect(many, http.MethodGet, collection("v1", "")+query, nil)
-	}
-	for _, query := range []string{"", "&resourceVersion=0", "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"} {
-		code, st, _ := s.watchUntilError(collection("v1", "a/") + "?watch=true&timeoutSeconds=5" + query)
-		if code != 500 || !strings.Contains(st.Message, key) {
-			t.Errorf("the watch %q: %d %+v", query, code, st)
-		}
-	}
-	s.expect(one, http.MethodPatch, objectPath("v1", "a/bad"), object("v1", "a/bad", "red", "2"))
-	s.expect(one, http.MethodPut, objectPath("v1", "a/bad"), object("v1", "a/bad", "red", "2"))
-	s.expect(one, http.MethodDelete, objectPath("v1", "a/bad"), nil)
-	// Everything else is as usual.
-	for _, path := range []string{objectPath("v1", "a/x"), collection("v1", "b/"), collection("v1", "b/") + "?watch=true&timeoutSeconds=1"} {
-		s.expect(expectation{code: 200}, http.MethodGet, path, nil)
-	}
-	s.expect(expectation{code: 201}, http.MethodPost, collection("v1", "a/"), object("v1", "a/y", "red", "1"))
-	s.metric(`espalier_undecodable_values_total{group="` + group + `"`)
-
-	s.expect(expectation{code: 200}, http.MethodDelete, objectPath("v1", "a/bad")+"?"+unsafe+"=true", nil)
-	s.expect(expectation{code: 200}, http.MethodGet, collection("v1", "a/"), nil)
-}
-
-// watchUntilError reads a watch until it ends or has an ERROR event, and returns that.
-func (s *site) watchUntilError(path string) (code int, st status, events int) {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
-	defer cancel()
-	resp, err := s.open(ctx, http.MethodGet, path, "", nil)
-	if err != nil {
-		s.t.Errorf("GET %s: %v", path, err)
-		return 0, st, 0
-	}
-	defer func() { _ = resp.Body.Close() }()
-	lines := bufio.NewReader(resp.Body)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if resp.StatusCode != http.StatusOK {
-			return resp.StatusCode, answer{resp.StatusCode, line}.status(), events
-		}
-		if err != nil {
-			return resp.StatusCode, st, events
-		}
-		var event struct {
-			Type   string
-			Object status
-		}
-		if err := json.Unmarshal(line, &event); err != nil {
-			s.t.Error(err)
-		}
-		if event.Type == "ERROR" {
-			return event.Object.Code, event.Object, events
-		}
-		events++
 	}
 }

@@ -27,7 +27,7 @@ func memorySite(t *testing.T) *site {
 	if testing.Short() {
 		t.Skip("writes hundreds of megabytes")
 	}
-	return newSite(t, 1, 0, "--profiling")
+	return newSite(t, 1, "--profiling")
 }
 
 // heap returns the bytes of the server's heap that are in use after two garbage collections:
@@ -159,29 +159,6 @@ func TestManyWatchers(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 	}
 	s.bounded(before, 32*mb, "after the watches")
-}
-
-// TestSlowReaders lists many objects with clients that do not read.
-func TestSlowReaders(t *testing.T) {
-	s := memorySite(t)
-	const objects, size, readers = 320, 256 << 10, 8
-	for n := range objects {
-		s.put(fmt.Sprintf("a/o%d", n), 0, size)
-	}
-	s.must(t, http.MethodGet, collection("v1", "b/"), nil)
-	before := s.heap()
-	for range readers {
-		resp, err := newClient(s.server).open(t.Context(), http.MethodGet, collection("v1", "a/"), "", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = resp.Body.Close() }()
-		if _, err := io.ReadFull(resp.Body, make([]byte, 1000)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// A copy for each reader would be eight times as much.
-	s.bounded(before, objects*size, fmt.Sprintf("%d readers of %d MB", readers, objects*size/mb))
 }
 
 // TestMemoryLimit serves 1 GB of objects with a memory limit.

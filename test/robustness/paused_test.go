@@ -17,7 +17,7 @@ import (
 // the paused server objects that the CRD does not allow any more. When it goes on, it must not write them.
 func TestPausedServer(t *testing.T) {
 	const lease, writes = "--server-lease-duration=2s", 100
-	s := newSite(t, 1, 0, lease)
+	s := newSite(t, 1, lease)
 	dir := shortDir(t)
 	other := newClient(rig.StartServer(t, binary, filepath.Join(dir, "other"), rig.URLs(s.etcd.Links(t)), nil, lease))
 	s.must(t, http.MethodPost, collection("v1", "a/"), object("v1", "a/before", "red", "allowed"))
