@@ -286,6 +286,20 @@ func (b *tab) click(text string) {
 	b.run(chromedp.Evaluate("("+find+").click()", nil))
 }
 
+// set chooses a value of an element, as the mouse does.
+func (b *tab) set(element, value string) {
+	b.t.Helper()
+	b.do("{ const e = document.querySelector(" + quoted(b.t, element) + "); e.value = " + quoted(b.t, value) + `; e.dispatchEvent(new Event("change")); }`)
+}
+
+// narrow fails the test if what the page shows is wider than the window.
+func (b *tab) narrow(where string) {
+	b.t.Helper()
+	if wide := b.eval(`document.documentElement.scrollWidth > innerWidth`); wide != "false" {
+		b.t.Errorf("%s is wider than the window", where)
+	}
+}
+
 // screenshot writes a picture to the directory that ESPALIER_SHOTS names, if it is set.
 func (b *tab) screenshot(name string) {
 	b.t.Helper()

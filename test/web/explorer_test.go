@@ -77,9 +77,7 @@ func TestExplorer(t *testing.T) {
 		}
 	})
 	t.Run("Kubernetes' own kinds", func(t *testing.T) {
-		choose := func(name string) {
-			b.run(chromedp.Evaluate(`{ const s = document.querySelector("select[aria-label=CRD]"); s.value = "`+name+`"; s.dispatchEvent(new Event("change")); }`, nil))
-		}
+		choose := func(name string) { b.set("select[aria-label=CRD]", name) }
 		b.click("TypeScript")
 		b.text("interface Thing")
 		choose("deployments.apps")
@@ -90,10 +88,10 @@ func TestExplorer(t *testing.T) {
 		b.screenshot("explorer-deployment")
 		choose("things.example.com")
 		b.wait(`!document.getElementById("tab-typescript").hidden`)
-		b.run(chromedp.Evaluate(`{ const s = document.querySelector("[aria-label=Version]"); s.value = "v1alpha1"; s.dispatchEvent(new Event("change")); }`, nil))
+		b.set("[aria-label=Version]", "v1alpha1")
 	})
 	t.Run("versions side by side", func(t *testing.T) {
-		b.run(chromedp.Evaluate(`{ const s = document.querySelector("[aria-label='Version to show next to it']"); s.value = "v1"; s.dispatchEvent(new Event("change")); }`, nil))
+		b.set("[aria-label='Version to show next to it']", "v1")
 		row := func(version, name string) string {
 			return `[...document.querySelectorAll("section[aria-label='Version ` + version + `'] summary")].find(e => e.querySelector(".name").textContent === "` + name + `")`
 		}

@@ -81,9 +81,7 @@ func (b *tab) printed(view string, hidden []string) {
 	if got := b.eval(`getComputedStyle(document.body).color + " " + getComputedStyle(document.documentElement).getPropertyValue("--panel")`); got != "rgb(0, 0, 0) #ffffff" {
 		t.Errorf("%s: colors %s", view, got)
 	}
-	if got := b.eval(`document.documentElement.scrollWidth > innerWidth`); got != "false" {
-		t.Errorf("%s is wider than the paper", view)
-	}
+	b.narrow(view + " on paper")
 	// What is scrolled on the screen would be cut off.
 	if got := b.eval(`[...document.querySelectorAll("#view-` + view + ` *")].filter(e => e.offsetParent && getComputedStyle(e).overflowY === "auto" && e.scrollHeight > e.clientHeight + 1).map(e => e.className).join()`); got != "" {
 		t.Errorf("%s: %s is cut off", view, got)

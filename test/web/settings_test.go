@@ -12,15 +12,11 @@ import (
 func TestSettings(t *testing.T) {
 	b := open(t, serve(t), 1000, 700, false)
 	b.text("Rejected")
-	set := func(element, value string) {
-		t.Helper()
-		b.do(`{ const e = document.querySelector(` + quoted(t, element) + `); e.value = ` + quoted(t, value) + `; e.dispatchEvent(new Event("change")); }`)
-	}
 	t.Run("semantics", func(t *testing.T) {
 		pick(b, "Where the two semantics differ")
 		first := `document.querySelector(".outcome .columns h3")?.textContent`
 		b.wait(first + ` === "kep"`)
-		set("#semantics", "kubernetes")
+		b.set("#semantics", "kubernetes")
 		b.wait(first + ` === "kubernetes"`)
 	})
 	t.Run("theme", func(t *testing.T) {
@@ -50,8 +46,8 @@ func TestSettings(t *testing.T) {
 		b.visit(link(t, map[string]any{"view": "explorer", "crds": richCRD + "---\n" + costlyCRD}))
 		b.wait(`document.querySelectorAll("select[aria-label=CRD] optgroup[label=CRDs] option").length === 2`)
 		b.wait(`document.querySelector("select[aria-label=Version]").options.length === 3`)
-		set("select[aria-label=Version]", "v1alpha1")
-		set("select[aria-label='Version to show next to it']", "v0")
+		b.set("select[aria-label=Version]", "v1alpha1")
+		b.set("select[aria-label='Version to show next to it']", "v0")
 		b.form("skeleton", "")
 		share()
 		b.wait(`document.getElementById("tab-skeleton").ariaSelected === "true" && document.querySelectorAll("#explorer-panel pre").length === 2`)

@@ -235,7 +235,7 @@ func TestWatches(t *testing.T) {
 	})
 	t.Run("another namespace", func(t *testing.T) {
 		choose := func(namespace string) {
-			b.run(chromedp.Evaluate(fmt.Sprintf(`{ const n = document.querySelector(".namespace"); n.value = %q; n.dispatchEvent(new Event("change")); }`, namespace), nil))
+			b.set(".namespace", namespace)
 			b.text("first")
 		}
 		choose("slow")
@@ -254,9 +254,7 @@ func TestWatches(t *testing.T) {
 		b.click("Check all objects")
 		b.text("1 of 2 objects does not comply")
 		b.text("3 problems")
-		choose := func(semantics string) {
-			b.run(chromedp.Evaluate(fmt.Sprintf(`{ const s = document.getElementById("semantics"); s.value = %q; s.dispatchEvent(new Event("change")); }`, semantics), nil))
-		}
+		choose := func(semantics string) { b.set("#semantics", semantics) }
 		choose("kubernetes")
 		b.wait(`[...document.querySelectorAll("td")].some(e => e.textContent === "first")`)
 		if got := b.eval(`document.querySelector(".crd-page").innerText`); strings.Contains(got, "does not comply") || strings.Contains(got, "3 problems") || h.semantics("cluster/objects") != "kubernetes" {
