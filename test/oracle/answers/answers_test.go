@@ -93,14 +93,14 @@ func real(t *testing.T, programs string) *Client {
 	}
 }
 
-// ask makes all requests, or a sample. A request that a server answers with a panic has an answer without a status.
-func ask(t *testing.T, c *Client, mayPanic, sample bool) (all []*Answer) {
+// ask makes all requests. A request that a server answers with a panic has an answer without a status.
+func ask(t *testing.T, c *Client, mayPanic bool) (all []*Answer) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	if err := c.Setup(ctx); err != nil {
 		t.Fatal(err)
 	}
-	requests, err := Requests(sample)
+	requests, err := Requests()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,11 +165,10 @@ func recorded(t *testing.T) (all map[string]*Answer) {
 	}
 }
 
-// TestAnswers compares the answers to all requests with those of kube-apiserver, with -short those to a sample.
+// TestAnswers compares the answers to all requests with those of kube-apiserver.
 func TestAnswers(t *testing.T) {
-	sample := testing.Short()
 	if programs := os.Getenv(realVariable); programs != "" {
-		record(t, ask(t, real(t, programs), true, false))
+		record(t, ask(t, real(t, programs), true))
 	}
 	want := recorded(t)
 	listed, err := os.ReadFile(differencesFile)
@@ -183,7 +182,7 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	var different, ids []string
-	shown, answers := 0, ask(t, ours(t), false, sample)
+	shown, answers := 0, ask(t, ours(t), false)
 	for _, a := range answers {
 		if equal(a, want[a.ID]) {
 			continue
@@ -200,12 +199,8 @@ func TestAnswers(t *testing.T) {
 		}
 		known[line] = false
 	}
-	asked := map[string]bool{}
-	for _, a := range answers {
-		asked[strconv.Quote(a.ID)] = true
-	}
 	for line, missing := range known {
-		if missing && (!sample || asked[line[len("varies   "):]]) {
+		if missing {
 			t.Errorf("%s: there is no such difference anymore: make answers writes the list", line)
 		}
 	}
@@ -213,7 +208,7 @@ func TestAnswers(t *testing.T) {
 	if shown > 20 {
 		t.Errorf("%d more answers differ", shown-20)
 	}
-	if len(answers) != len(want) && !sample {
+	if len(answers) != len(want) {
 		t.Errorf("%d requests, %d recorded answers: record them again", len(answers), len(want))
 	}
 	if out := os.Getenv("ANSWERS_OUTPUT"); out != "" {
@@ -231,7 +226,7 @@ func TestAnswers(t *testing.T) {
 		if err := os.WriteFile(differencesFile, []byte(listing(different, ids)), 0o644); err != nil {
 			t.Fatal(err)
 		}
-	} else if !t.Failed() && !sample && string(listed) != listing(different, ids) {
+	} else if !t.Failed() && string(listed) != listing(different, ids) {
 		t.Error("the list has other headings than the reasons: make answers writes it")
 	}
 }

@@ -40,20 +40,14 @@ type requests struct {
 	all []Request
 }
 
-// sampled are the resources whose requests are a sample of all.
-var sampled = []string{"pods", "services", "deployments", "customresourcedefinitions", "widgets", "gadgets"}
-
-// Requests returns the requests that are not about one kind, and those about all kinds or a sample, in their order.
-func Requests(sample bool) ([]Request, error) {
+// Requests returns all requests, in their order.
+func Requests() ([]Request, error) {
 	all := general()
 	subjects, err := subjects()
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range subjects {
-		if sample && !slices.Contains(sampled, s.Resource) {
-			continue
-		}
 		r := &requests{subject: s, id: s.apiVersion() + "/" + s.Resource}
 		r.create()
 		r.read()
