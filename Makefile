@@ -38,10 +38,11 @@ help: ## list all targets
 build: ## compile all packages of all modules
 	$(call each-module,go build ./...)
 
-# What make test takes, with -short; the other modules are in make check. The packages that take longest are first, so that
-# they do not run alone at the end.
+# The modules that make test takes, with -short. The packages that take longest are first, so that they do not run alone at the end.
+# Of test/oracle it takes the recorded answers, which need no reference.
 FAST  := ./ ./test/tools/ ./test/oracle/
 FIRST := ./server ./cmd/espalier ./server/custom ./espaliertest ./schema
+packages-in = $(if $(filter ./,$(1)),$(FIRST) ./...,$(if $(filter ./test/oracle/,$(1)),./answers,./...))
 
 # Tests that need the program take it from bin.
 IN_BIN := ESPALIER_BIN='$(CURDIR)/bin'
@@ -55,9 +56,7 @@ bin: ## build the program for tests in bin
 
 .PHONY: test
 test: bin ## test the behaviour of the product, in minutes
-	@rc=0; for m in $(FAST); do echo "== $$m"; \
-	  (cd $$m && $(IN_BIN) $(TEST) --packages "$$([ $$m != ./ ] || echo '$(FIRST)') ./..." -- -short -timeout=15m) || rc=1; \
-	done; exit $$rc
+	@rc=0; $(foreach m,$(FAST),echo "== $m"; (cd $m && $(IN_BIN) $(TEST) --packages "$(call packages-in,$m)" -- -short -timeout=15m) || rc=1;) exit $$rc
 
 .PHONY: check
 check: ## test, then what it leaves out: slow tests, real etcd, the race detector, the other modules, vet
@@ -68,7 +67,7 @@ check: ## test, then what it leaves out: slow tests, real etcd, the race detecto
 AT_NIGHT := ./test/kine/ ./site/hugo/ ./test/bench/cli/others/kubeconform/ ./test/bench/cli/others/kubectlvalidate/
 
 # Two parts at a time, one package of each, because tests also wait. vet is last, because it uses what the others have compiled.
-REST := slow race store-rows $(patsubst %,test@%,$(filter-out $(FAST) $(AT_NIGHT),$(MODULES))) vet
+REST := slow race oracle store-rows $(patsubst %,test@%,$(filter-out $(FAST) $(AT_NIGHT),$(MODULES))) vet
 
 .PHONY: rest
 rest: ## what make check does after make test
@@ -77,7 +76,11 @@ rest: ## what make check does after make test
 
 .PHONY: slow
 slow: ## run the tests that make test leaves out or shortens
-	@rc=0; for m in $(FAST); do echo "== $$m: slow tests"; (cd $$m && $(IN_BIN) $(CURDIR)/scripts/slow-tests.sh $(TEST)) || rc=1; done; exit $$rc
+	@rc=0; $(foreach m,$(FAST),echo "== $m: slow tests"; (cd $m && $(IN_BIN) $(CURDIR)/scripts/slow-tests.sh "$(call packages-in,$m)" $(TEST)) || rc=1;) exit $$rc
+
+.PHONY: oracle
+oracle: ## compare with the reference, beside what make test has compared with recorded answers
+	@cd test/oracle && $(IN_BIN) $(TEST) --packages "$$(go list ./... | grep -v '/answers$$')" -- -timeout=30m
 
 .PHONY: store-rows
 store-rows: ## prove the behaviours of servers on a real etcd

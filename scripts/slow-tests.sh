@@ -1,16 +1,23 @@
 #!/usr/bin/env bash
 # Runs the tests of the module in the working directory that look at testing.Short(), completely: `make test` has left them
-# out, or has shortened them. The arguments are a command that runs tests as gotestsum does.
+# out, or has shortened them.
+#
+#	slow-tests.sh "PACKAGE…" COMMAND…
+#
+# The command runs tests as gotestsum does.
 set -euo pipefail
+packages=$1
+shift
 
+# shellcheck disable=SC2086 # a list
 files=$(go list -f '{{range .TestGoFiles}}{{$.Dir}}/{{.}}
 {{end}}{{range .XTestGoFiles}}{{$.Dir}}/{{.}}
-{{end}}' ./... | grep .)
+{{end}}' $packages | grep . || true)
 # The directory and the name of each such test.
 # shellcheck disable=SC2086 # a list
 tests=$(awk 'FNR == 1 || /^func / { name = "" }
   /^func (Test|Fuzz)/ { name = $2; sub(/\(.*/, "", name) }
-  /testing\.Short\(\)/ && name { dir = FILENAME; sub(/\/[^\/]*$/, "", dir); print dir, name; name = "" }' $files)
+  /testing\.Short\(\)/ && name { dir = FILENAME; sub(/\/[^\/]*$/, "", dir); print dir, name; name = "" }' $files </dev/null)
 if [ -z "$tests" ]; then
   exit
 fi
