@@ -22,7 +22,7 @@ func allocated(f func()) uint64 {
 
 // TestAliasBombs sends YAML of 370 KB that aliases expand to 9 GB, on all paths that decode YAML.
 func TestAliasBombs(t *testing.T) { //nolint:paralleltest // measures the allocations of the process
-	s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithCRDs([]byte(hostileDefinition)))
+	s := espaliertest.Start(t, servertest.Store(), espaliertest.WithCRDs([]byte(hostileDefinition)))
 	h := newHostile(t, s)
 	bomb := "a: &a \"" + strings.Repeat("x", 100_000) + "\"\nb: [" + strings.Repeat("*a,", 90_000) + "]\n"
 	const yaml, apply = "application/yaml", "application/apply-patch+yaml"
@@ -72,7 +72,7 @@ func TestAliasBombs(t *testing.T) { //nolint:paralleltest // measures the alloca
 // TestWideWrites sends objects with so many items that Kubernetes' algorithms need minutes.
 func TestWideWrites(t *testing.T) {
 	t.Parallel()
-	s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithCRDs([]byte(hostileDefinition)))
+	s := espaliertest.Start(t, servertest.Store(), espaliertest.WithCRDs([]byte(hostileDefinition)))
 	h := newHostile(t, s)
 	const configMaps = "/api/v1/namespaces/default/configmaps"
 	labels := func(n int, format string) string {
@@ -111,7 +111,7 @@ func TestWideWrites(t *testing.T) {
 // TestWidePatches sends patches for which the libraries of Kubernetes need minutes.
 func TestWidePatches(t *testing.T) {
 	t.Parallel()
-	s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithCRDs([]byte(hostileDefinition)))
+	s := espaliertest.Start(t, servertest.Store(), espaliertest.WithCRDs([]byte(hostileDefinition)))
 	h := newHostile(t, s)
 	const configMaps, strategic, operations = "/api/v1/namespaces/default/configmaps", "application/strategic-merge-patch+json", "application/json-patch+json"
 	finalizers := func(n int) string {

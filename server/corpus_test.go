@@ -70,7 +70,7 @@ func TestCorpus(t *testing.T) {
 		const step = 5
 		definitions = slices.DeleteFunc(definitions, func(d *corpusDefinition) bool { return crc32.ChecksumIEEE([]byte(d.name))%step != 0 })
 	}
-	s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(schema.Kubernetes), espaliertest.WithFlags("--disable-admission-plugins=NamespaceLifecycle"))
+	s := espaliertest.Start(t, servertest.Store(), espaliertest.WithSemantics(schema.Kubernetes), espaliertest.WithFlags("--disable-admission-plugins=NamespaceLifecycle"))
 	c := newCorpusClient(t, s)
 	convert := conversionWebhook(t)
 

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
-	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
 	"espalier.dev/server/servertest"
 )
@@ -30,9 +29,9 @@ func TestDocuments(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no documents", err)
 	}
-	servers := map[string]*espaliertest.Server{}
+	servers := map[string]*servertest.Running{}
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
-		servers[sem.String()] = espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(sem))
+		servers[sem.String()] = servertest.Serve(t, sem)
 	}
 	for _, f := range files {
 		cases := map[string][]serverCase{}
@@ -155,8 +154,8 @@ const (
 		"versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": %s}}]}}`
 )
 
-func (c serverCase) run(t *testing.T, server *espaliertest.Server) {
-	s := servertest.NewScript(t, server, &txtar.Archive{})
+func (c serverCase) run(t *testing.T, server *servertest.Running) {
+	s := servertest.NewScript(t, server)
 	text, err := yaml.YAMLToJSON(c.schema)
 	if err != nil {
 		t.Fatal(err)

@@ -122,7 +122,7 @@ func (s *Server) origin() (*origin, error) {
 // fork starts a server that begins with from.
 func (s *Server) fork(ctx context.Context, f ForkOptions, from *origin) (*Server, error) {
 	o := *s.options
-	o.origin = from
+	o.origin, o.Memory = from, nil
 	o.DataDir, o.KubeconfigOut, o.Bubble = f.DataDir, "", f.Bubble
 	o.SecurePort, o.StateFile = 0, ""
 	if o.Faults != nil {

@@ -20,7 +20,7 @@ func TestNewerData(t *testing.T) {
 	for _, external := range []bool{false, true} {
 		t.Run(fmt.Sprintf("external=%v", external), func(t *testing.T) {
 			t.Parallel()
-			o := servertest.Options(t)
+			o := servertest.EtcdOptions(t)
 			dir := filepath.Join(o.DataDir, "etcd")
 			if external {
 				dir = t.TempDir()

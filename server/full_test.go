@@ -210,7 +210,7 @@ func newFullServer(t *testing.T, o *server.Options) *fullServer {
 // raised.
 func TestFull(t *testing.T) {
 	t.Parallel()
-	o := servertest.Options(t)
+	o := servertest.EtcdOptions(t)
 	o.EtcdQuota = 16 << 20
 	f := newFullServer(t, o)
 	message := f.fill()

@@ -18,7 +18,7 @@ import (
 func TestHistoryEnds(t *testing.T) {
 	t.Parallel()
 	o := servertest.Options(t)
-	o.Storage, o.History, o.MaxHistory = server.StorageMemory, server.HistoryAll, 4<<20
+	o.Storage, o.Memory, o.History, o.MaxHistory = server.StorageMemory, nil, server.HistoryAll, 4<<20
 	s := servertest.Start(t, o)
 	config, err := s.ClientConfig()
 	if err != nil {

@@ -3,8 +3,8 @@ package server_test
 import (
 	"testing"
 
-	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
+	"espalier.dev/server"
 	"espalier.dev/server/servertest"
 )
 
@@ -21,7 +21,7 @@ func TestLedger(t *testing.T) {
 func TestSkeletons(t *testing.T) {
 	t.Parallel()
 	t.Run("K-06-kubernetes", func(t *testing.T) {
-		s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(schema.Kubernetes), espaliertest.WithFlags("--check-stored-objects=true"))
-		servertest.RunScript(t, s, schema.Kubernetes, "testdata/ledger/K-06-server.txtar")
+		s := servertest.Serve(t, schema.Kubernetes, func(o *server.Options) { o.CheckStoredObjects = "true" })
+		servertest.RunScript(t, s, "testdata/ledger/K-06-server.txtar")
 	})
 }

@@ -20,6 +20,7 @@ import (
 
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
+	"espalier.dev/server/servertest"
 )
 
 // memoryMultiple is how much of the heap a request may need, as a multiple of the size of its
@@ -224,7 +225,7 @@ func TestRequestMemory(t *testing.T) { //nolint:paralleltest // measures the hea
 		return or
 	}
 	// In kubernetes semantics, some of these patches are answered with an internal error.
-	s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(schema.KEP), espaliertest.WithCRDs([]byte(hostileDefinition)))
+	s := espaliertest.Start(t, servertest.Store(), espaliertest.WithSemantics(schema.KEP), espaliertest.WithCRDs([]byte(hostileDefinition)))
 	h := newHostile(t, s)
 	h.send(hostileRequest{method: http.MethodPost, path: hostileThings, body: hostileThing("seen", `"spec":{}`), code: http.StatusCreated})
 	h.send(hostileRequest{method: http.MethodPost, path: memoryConfigMaps, body: strings.Replace(memoryConfigMap, `"a"`, `"seen","finalizers":["a/b"],"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"a","uid":"a"}]`, 1) + `}}`, code: http.StatusCreated})
@@ -312,7 +313,7 @@ func TestDefaultedMemory(t *testing.T) { //nolint:paralleltest // measures the h
 }
 
 func testDefaultedMemory(t *testing.T, sem schema.Semantics, definition string, filled int) {
-	s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(sem), espaliertest.WithCRDs([]byte(definition)))
+	s := espaliertest.Start(t, servertest.Store(), espaliertest.WithSemantics(sem), espaliertest.WithCRDs([]byte(definition)))
 	h := newHostile(t, s)
 	body := func(name, field string, n int) string {
 		all := shape{before: `{"apiVersion":"defaulted.example.com/v1","kind":"Thing","metadata":{"name":"` + name + `"},"spec":{"` + field + `":`}

@@ -65,7 +65,7 @@ func unpack(t *testing.T, file, dir string) {
 // The test does not depend on the validity of the certificates: the server renews them.
 func TestOlderData(t *testing.T) {
 	t.Parallel()
-	o := servertest.Options(t)
+	o := servertest.EtcdOptions(t)
 	o.Semantics = schema.Kubernetes
 	unpack(t, "testdata/older-data.tar.gz", o.DataDir)
 
@@ -133,7 +133,7 @@ func TestOlderData(t *testing.T) {
 	if m, err := server.Backup(t.Context(), o, server.BackupOptions{Path: backup}); err != nil || m.CRDs != 4 || m.Objects < 4 || m.Semantics != "kubernetes" {
 		t.Fatalf("%+v (%v)", m, err)
 	}
-	o = servertest.Options(t)
+	o = servertest.EtcdOptions(t)
 	o.Semantics = schema.Kubernetes
 	if _, err := server.Restore(t.Context(), o, server.RestoreOptions{Path: backup, Bump: snapshot.Bump, Semantics: &o.Semantics}); err != nil {
 		t.Fatal(err)

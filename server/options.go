@@ -23,6 +23,7 @@ import (
 	"espalier.dev/server/authentication"
 	"espalier.dev/server/authorization"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/etcd/memory"
 	"espalier.dev/server/faults"
 	"espalier.dev/server/keys"
 	"espalier.dev/server/peers"
@@ -56,6 +57,10 @@ type Options struct {
 	StateFile string
 	// History is how much history objects in memory have: HistoryRecent or HistoryAll.
 	History string
+	// Memory, if not nil, has the objects that the server begins with and keeps, instead of a store in memory
+	// that ends with the server. It is for tests, which look into it, or start another server with it
+	// afterwards. The caller closes it, and has set its limits. It records no origins of changes.
+	Memory *memory.DB
 	// MaxHistory is the maximum size of that history in bytes: zero means 256 MiB, or 4 GiB with HistoryAll. A
 	// write that exceeds it removes the older half. It has no flag.
 	MaxHistory int64

@@ -7,6 +7,7 @@ import (
 
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
+	"espalier.dev/server/servertest"
 )
 
 // TestPatchesThatDoNotFit sends patches that do not fit the type of the object. The error is the
@@ -17,7 +18,7 @@ func TestPatchesThatDoNotFit(t *testing.T) {
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		t.Run(sem.String(), func(t *testing.T) {
 			t.Parallel()
-			s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(sem), espaliertest.WithCRDs([]byte(hostileDefinition)))
+			s := espaliertest.Start(t, servertest.Store(), espaliertest.WithSemantics(sem), espaliertest.WithCRDs([]byte(hostileDefinition)))
 			h := newHostile(t, s)
 			const deployments = "/apis/apps/v1/namespaces/default/deployments"
 			for path, body := range map[string]string{

@@ -102,7 +102,7 @@ func TestReleases(t *testing.T) {
 // releaseOptions returns the options of a server for the data of a release.
 func releaseOptions(t *testing.T, encryption string) *server.Options {
 	t.Helper()
-	o := servertest.Options(t)
+	o := servertest.EtcdOptions(t)
 	o.DisableAdmissionPlugins = nil
 	o.EncryptionProviderConfig = encryption
 	o.Controllers = []string{"*", "-validatingadmissionpolicy-status-controller"} // releases without it have left policies without a status

@@ -27,7 +27,7 @@ import (
 )
 
 func TestServer(t *testing.T) {
-	o := servertest.Options(t)
+	o := servertest.EtcdOptions(t)
 	s := servertest.Start(t, o)
 	admin := servertest.Client(t, s, nil)
 
@@ -112,7 +112,7 @@ func TestServer(t *testing.T) {
 
 // TestRestart stops a server and restarts it on the same data.
 func TestRestart(t *testing.T) {
-	o := servertest.Options(t)
+	o := servertest.EtcdOptions(t)
 	s := servertest.Start(t, o)
 	if _, err := servertest.Etcd(t, o).Put(t.Context(), "/registry/example.com/things/a", "kept"); err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestStop(t *testing.T) {
 
 // TestDatabaseStops checks the server after etcd stops unexpectedly.
 func TestDatabaseStops(t *testing.T) {
-	s, err := servertest.TryStart(t, servertest.Options(t))
+	s, err := servertest.TryStart(t, servertest.EtcdOptions(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestStartErrors(t *testing.T) {
 	}, {
 		name: "etcd cannot be reached",
 		set: func(_ *testing.T, o *server.Options) {
-			o.Etcd.URLs = []string{"http://127.0.0.1:1"}
+			o.Storage, o.Etcd.URLs = server.StorageEtcd, []string{"http://127.0.0.1:1"}
 		},
 		parts: []string{"no etcd member can be reached", "http://127.0.0.1:1", "connection refused"},
 	}, {
@@ -352,8 +352,7 @@ func TestSemantics(t *testing.T) {
 		}
 		t.Cleanup(m.Close)
 		with := func(sem schema.Semantics, prefix string) *server.Options {
-			o := servertest.Options(t)
-			o.Etcd.URLs = []string{m.Endpoint()}
+			o := servertest.ShareEtcd(t, []string{m.Endpoint()})
 			o.EtcdPrefix = prefix
 			o.Semantics = sem
 			return o
@@ -368,7 +367,7 @@ func TestSemantics(t *testing.T) {
 // TestLeaks starts and stops servers and checks that they leave nothing behind.
 func TestLeaks(t *testing.T) {
 	cycle := func() {
-		s, err := servertest.TryStart(t, servertest.Options(t))
+		s, err := servertest.TryStart(t, servertest.EtcdOptions(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -431,7 +430,7 @@ func TestRenew(t *testing.T) {
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
-		o := servertest.Options(b)
+		o := servertest.EtcdOptions(b)
 		o.Ephemeral = false
 		b.StartTimer()
 		s, err := servertest.TryStart(b, o)

@@ -23,7 +23,7 @@ import (
 // TestCancelledStart checks that a start can be cancelled at any time: it returns an error,
 // the process continues, and all resources are released so that the next start succeeds.
 func TestCancelledStart(t *testing.T) {
-	o := servertest.Options(t)
+	o := servertest.EtcdOptions(t)
 	s, err := servertest.TryStart(t, o)
 	if err != nil {
 		t.Fatal(err)

@@ -43,6 +43,7 @@ type database struct {
 	root      keys.Root
 	member    *etcd.Member // nil if the etcd is external or in memory
 	memory    *memory.DB   // nil unless the etcd is in memory
+	lent      bool         // the memory is that of the options
 	fences    *fence.Fences
 	store     *store.Store
 	// encryption encrypts the stored resources.
@@ -210,6 +211,10 @@ const (
 // connect starts the etcd, unless it is external, and connects to it.
 func (db *database) connect(ctx context.Context, o *Options) (err error) {
 	switch {
+	case o.Storage == StorageMemory && o.Memory != nil:
+		db.memory, db.lent = o.Memory, true
+		db.client = db.memory.Client()
+		return nil
 	case o.Storage == StorageMemory:
 		c := memory.Config{Origin: originOf, MaxHistory: cmp.Or(o.MaxHistory, maxHistory)}
 		if o.History == HistoryAll {
@@ -319,7 +324,7 @@ func (db *database) close() {
 	if db.member != nil {
 		db.member.Close()
 	}
-	if db.memory != nil {
+	if db.memory != nil && !db.lent {
 		db.memory.Close()
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
+	"espalier.dev/server/servertest"
 )
 
 // The tests of this package share two servers, one for each schema semantics.
@@ -43,7 +44,7 @@ func TestMain(m *testing.M) {
 		if sem == schema.KEP {
 			opts = append(opts, espaliertest.WithFlags("--audit-policy-file="+policy, "--audit-log-path="+auditLog))
 		}
-		if servers[sem], err = espaliertest.Run(append(opts, espaliertest.WithEtcd())...); err != nil {
+		if servers[sem], err = espaliertest.Run(append(opts, servertest.Store())...); err != nil {
 			log.Fatal(err)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
+	"espalier.dev/server/servertest"
 )
 
 // written returns nil: the response has been written.
@@ -229,7 +230,7 @@ func TestConnectionsEnd(t *testing.T) {
 	}
 	h.StartTLS()
 	t.Cleanup(h.Close)
-	s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithCRDs([]byte(widgets)))
+	s := espaliertest.Start(t, servertest.Store(), espaliertest.WithCRDs([]byte(widgets)))
 	e := &env{T: t, url: s.URL(), client: httpClient(t, s), namespace: "default"}
 	e.configure("Validating", "v", &hook{Server: h}, `, failurePolicy: Ignore, namespaceSelector: {}`)
 	e.must("POST", e.widgets("v1"), widget("v1", "a", "{}"))

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"espalier.dev/espaliertest"
+	"espalier.dev/server/servertest"
 )
 
 func httpClient(t *testing.T, s *espaliertest.Server) *http.Client {
@@ -72,7 +73,7 @@ func TestServices(t *testing.T) {
 
 	conversion := fmt.Sprintf(`{strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {name: elsewhere, namespace: default, path: /convert}, caBundle: %s}}}`, bundle)
 	crd := strings.Replace(widgets, "scope: Namespaced\n", "scope: Namespaced\n  conversion: "+conversion+"\n", 1)
-	s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithFlags("--service-resolver=elsewhere.default="+h.URL), espaliertest.WithCRDs([]byte(crd)))
+	s := espaliertest.Start(t, servertest.Store(), espaliertest.WithFlags("--service-resolver=elsewhere.default="+h.URL), espaliertest.WithCRDs([]byte(crd)))
 	e := &env{T: t, url: s.URL(), client: httpClient(t, s), namespace: "default"}
 	hook := &hook{Server: h}
 	client := func(name string, port string) string {

@@ -10,6 +10,7 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 
 	"espalier.dev/espaliertest"
+	"espalier.dev/server/servertest"
 )
 
 // TestReviewsAndWebhooks checks that webhooks do not see reviews, so that a webhook that fails
@@ -19,7 +20,7 @@ func TestReviewsAndWebhooks(t *testing.T) {
 	for _, excluded := range []bool{true, false} {
 		t.Run(fmt.Sprint(excluded), func(t *testing.T) {
 			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.ExcludeAdmissionWebhookVirtualResources, excluded)
-			s := espaliertest.Start(t, espaliertest.WithEtcd())
+			s := espaliertest.Start(t, servertest.Store())
 			c, err := rest.HTTPClientFor(s.Config())
 			if err != nil {
 				t.Fatal(err)

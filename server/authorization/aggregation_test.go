@@ -57,7 +57,11 @@ func TestAggregatedRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	objects, err := store.Open(store.Config{Client: servertest.Etcd(t, o), Prefix: string(keys.NewRoot(o.EtcdPrefix))})
+	config := store.Config{Client: servertest.Etcd(t, o), Prefix: string(keys.NewRoot(o.EtcdPrefix))}
+	if o.Memory != nil {
+		config.Watcher = o.Memory.NewWatcher()
+	}
+	objects, err := store.Open(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -304,7 +304,7 @@ func TestAddressesNotServed(t *testing.T) {
 // TestAddressesInKine checks the IPAddresses where a transaction can write one object.
 func TestAddressesInKine(t *testing.T) {
 	t.Parallel()
-	o := servertest.Options(t)
+	o := servertest.EtcdOptions(t)
 	o.Etcd.URLs = []string{kinetest.Start(t).URL}
 	n := newNetwork(t, o, "10.0.0.0/29,fd00::/112")
 	a, b := n.create("a", corev1.ServiceSpec{}), n.create("b", dual)

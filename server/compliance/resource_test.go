@@ -27,7 +27,7 @@ import (
 // idle returns a scanner on a store of its own that does not run: it knows nothing.
 func (w *world) idle(sc store.Config) *Scanner {
 	w.Helper()
-	sc.Client, sc.Prefix = w.client, root
+	sc.Client, sc.Watcher, sc.Prefix = w.client.Client, w.client.NewWatcher(), root
 	st, err := store.Open(sc)
 	if err != nil {
 		w.Fatal(err)

@@ -39,7 +39,7 @@ func options() crd.Options { return crd.Options{Semantics: schema.KEP, Rules: ce
 // world is an etcd with CRDs, which the test changes as the server would.
 type world struct {
 	testing.TB
-	client *clientv3.Client
+	client *etcdtest.Database
 
 	mu      sync.Mutex
 	catalog atomic.Pointer[crd.Catalog]
@@ -49,7 +49,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	c := etcdtest.Start(t)
+	c := etcdtest.Open(t)
 	w := &world{TB: t, client: c, writes: map[string]int{}}
 	w.catalog.Store(crd.NewCatalog())
 	return w
@@ -58,7 +58,7 @@ func newWorld(t testing.TB) *world {
 // scanner runs a scanner on a store of its own until the test ends.
 func (w *world) scanner(sc store.Config, c Config) *Scanner {
 	w.Helper()
-	sc.Client, sc.Prefix = w.client, root
+	sc.Client, sc.Watcher, sc.Prefix = w.client.Client, w.client.NewWatcher(), root
 	st, err := store.Open(sc)
 	if err != nil {
 		w.Fatal(err)
@@ -418,7 +418,7 @@ func TestWarningsWithoutScan(t *testing.T) {
 	w.define("as", `"a":{"type":"string"},"b":{"type":"string"}`)
 	next := w.catalog.Load().Get("as.example.com").CRD()
 	w.put("as", "o", `{"b":"x"}`)
-	st, err := store.Open(store.Config{Client: w.client, Prefix: root})
+	st, err := store.Open(store.Config{Client: w.client.Client, Watcher: w.client.NewWatcher(), Prefix: root})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -463,7 +463,7 @@ func BenchmarkScan(b *testing.B) {
 			ops = nil
 		}
 	}
-	st, err := store.Open(store.Config{Client: w.client, Prefix: root})
+	st, err := store.Open(store.Config{Client: w.client.Client, Watcher: w.client.NewWatcher(), Prefix: root})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -14,9 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/tools/txtar"
-
-	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
 	"espalier.dev/server/servertest"
 )
@@ -166,13 +163,9 @@ const (
 )
 
 func newParcels(t *testing.T, sem schema.Semantics) *parcels {
-	return newParcelsOn(t, espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(sem)))
-}
-
-func newParcelsOn(t *testing.T, server *espaliertest.Server) *parcels {
 	hook := newConverter(t)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
-	b := &parcels{Script: servertest.NewScript(t, server, &txtar.Archive{}), hook: hook}
+	b := &parcels{Script: servertest.NewScript(t, servertest.Serve(t, sem)), hook: hook}
 	b.must("create", fmt.Sprintf(`{
 	"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "parcels.conversion.example.com"},
 	"spec": {"group": "conversion.example.com", "scope": "Namespaced", "names": {"plural": "parcels", "kind": "Parcel"},
@@ -261,10 +254,7 @@ func TestConversionWebhook(t *testing.T) {
 		})
 		t.Run("S-18-webhook-labels "+sem.String(), func(t *testing.T) {
 			t.Parallel()
-			server, etcd := servertest.StartShared(t, sem)
-			b := newParcelsOn(t, server)
-			b.Etcd = etcd
-			testConvertedLabels(b)
+			testConvertedLabels(newParcels(t, sem))
 		})
 		t.Run("P-13-conversion "+sem.String(), func(t *testing.T) {
 			t.Parallel()

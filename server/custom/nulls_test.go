@@ -7,9 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
-
-	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
 	"espalier.dev/server/servertest"
 )
@@ -20,7 +17,7 @@ func TestNulls(t *testing.T) {
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		t.Run("P-13-null "+sem.String(), func(t *testing.T) {
 			t.Parallel()
-			testNulls(servertest.NewScript(t, espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(sem)), &txtar.Archive{}), sem)
+			testNulls(servertest.NewScript(t, servertest.Serve(t, sem)), sem)
 		})
 	}
 }

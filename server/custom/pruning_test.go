@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/tools/txtar"
-
-	"espalier.dev/espaliertest"
 	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
 	"espalier.dev/server/servertest"
@@ -110,8 +107,9 @@ type workloads struct {
 }
 
 func newWorkloads(t testing.TB, sem schema.Semantics) *workloads {
-	server := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(sem), espaliertest.WithFlags("--disable-admission-plugins=NamespaceLifecycle"))
-	w := &workloads{Script: servertest.NewScript(t, server, &txtar.Archive{})}
+	o := servertest.Options(t)
+	o.Semantics = sem
+	w := &workloads{Script: servertest.NewScript(t, servertest.Run(t, o))}
 	var original map[string]any
 	if err := json.Unmarshal(testcase.Medium().Object, &original); err != nil {
 		t.Fatal(err)

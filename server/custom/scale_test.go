@@ -4,16 +4,14 @@ import (
 	"net/http"
 	"testing"
 
-	"golang.org/x/tools/txtar"
-
-	"espalier.dev/espaliertest"
+	"espalier.dev/schema"
 	"espalier.dev/server/servertest"
 )
 
 // TestApplyScale checks that server-side apply of a Scale sets and owns the underlying field.
 func TestApplyScale(t *testing.T) {
 	t.Parallel()
-	s := servertest.NewScript(t, espaliertest.Start(t, espaliertest.WithEtcd()), &txtar.Archive{})
+	s := servertest.NewScript(t, servertest.Serve(t, schema.Kubernetes))
 	for _, body := range []string{
 		`{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.scale.example.com"},
 		"spec": {"group": "scale.example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"}, "versions": [{"name": "v1", "served": true, "storage": true,

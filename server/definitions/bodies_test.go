@@ -7,9 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
-
-	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
 	"espalier.dev/server/servertest"
 )
@@ -29,7 +26,7 @@ const (
 func TestDefinitionBodies(t *testing.T) {
 	t.Parallel()
 	const path = "/apis/apiextensions.k8s.io/"
-	s := servertest.NewScript(t, espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithSemantics(schema.Kubernetes)), &txtar.Archive{})
+	s := servertest.NewScript(t, servertest.Serve(t, schema.Kubernetes))
 	crd := fmt.Sprintf(plainDefinition, "Example", `{"type": "object"}`)
 	beta := fmt.Sprintf(betaDefinition, "Example", "{}")
 
@@ -75,7 +72,7 @@ func TestDefinitionBodies(t *testing.T) {
 // the status, and for the deletion.
 func TestLargeDefinition(t *testing.T) {
 	t.Parallel()
-	s := servertest.NewScript(t, espaliertest.Start(t, espaliertest.WithEtcd()), &txtar.Archive{})
+	s := servertest.NewScript(t, servertest.Serve(t, schema.Kubernetes))
 	const (
 		name  = "examples.mygroup.example.com"
 		path  = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

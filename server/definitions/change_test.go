@@ -13,7 +13,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"k8s.io/client-go/rest"
 
 	"espalier.dev/schema"
 	"espalier.dev/server/servertest"
@@ -28,12 +27,8 @@ func TestChangingSchema(t *testing.T) {
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		t.Run("V-14-race "+sem.String(), func(t *testing.T) {
 			t.Parallel()
-			s, etcd := servertest.StartShared(t, sem)
-			client, err := rest.HTTPClientFor(s.Config())
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := &changing{T: t, semantics: sem, client: client, url: s.URL(), etcd: etcd}
+			s := servertest.Serve(t, sem)
+			c := &changing{T: t, semantics: sem, client: s.Client, url: s.URL(), etcd: s.Etcd()}
 			c.run(30)
 		})
 	}

@@ -6,10 +6,9 @@ import (
 	"net/http"
 	"testing"
 
-	"golang.org/x/tools/txtar"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"espalier.dev/espaliertest"
+	"espalier.dev/schema"
 	"espalier.dev/server/servertest"
 )
 
@@ -17,7 +16,7 @@ import (
 // another manager cannot take them over unnoticed.
 func TestManagedFields(t *testing.T) {
 	t.Parallel()
-	s := servertest.NewScript(t, espaliertest.Start(t, espaliertest.WithEtcd()), &txtar.Archive{})
+	s := servertest.NewScript(t, servertest.Serve(t, schema.Kubernetes))
 	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	const name = "examples.mygroup.example.com"
 	definition := func(description string) []byte {

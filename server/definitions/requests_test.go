@@ -8,9 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
-
-	"espalier.dev/espaliertest"
+	"espalier.dev/schema"
 	"espalier.dev/server/servertest"
 )
 
@@ -55,7 +53,7 @@ func field(a servertest.Answer, path string) string {
 // plain writes.
 func TestDefinitionRequests(t *testing.T) {
 	t.Parallel()
-	r := &requests{servertest.NewScript(t, espaliertest.Start(t, espaliertest.WithEtcd()), &txtar.Archive{})}
+	r := &requests{servertest.NewScript(t, servertest.Serve(t, schema.Kubernetes))}
 	const json, merge = "application/json", "application/merge-patch+json"
 	create := func(t *testing.T, plural, kind, metadata string) servertest.Answer {
 		t.Helper()

@@ -37,9 +37,10 @@ type followed struct {
 
 func newFollowed(t *testing.T, ready <-chan struct{}) *followed {
 	t.Helper()
-	f := &followed{T: t, client: etcdtest.Start(t), known: map[string]string{}}
+	db := etcdtest.Open(t)
+	f := &followed{T: t, client: db.Client, known: map[string]string{}}
 	var err error
-	if f.store, err = store.Open(store.Config{Client: f.client, Prefix: prefix}); err != nil {
+	if f.store, err = store.Open(store.Config{Client: f.client, Watcher: db.NewWatcher(), Prefix: prefix}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.store.Close)

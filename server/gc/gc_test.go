@@ -52,8 +52,8 @@ type collection struct {
 
 func newCollection(t *testing.T) *collection {
 	t.Helper()
-	client := etcdtest.Start(t)
-	st, err := store.Open(store.Config{Client: client, Prefix: prefix})
+	db := etcdtest.Open(t)
+	st, err := store.Open(store.Config{Client: db.Client, Watcher: db.NewWatcher(), Prefix: prefix})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func newCollection(t *testing.T) *collection {
 		Remote:  func(gv runtimeschema.GroupVersion) bool { return gv.Group == "remote.example.com" },
 	}), nil)
 	c.reset(st.Snapshot())
-	return &collection{t, c, client}
+	return &collection{t, c, db.Client}
 }
 
 // put stores an object, and takes it in.

@@ -31,7 +31,8 @@ func newWorld(t testing.TB) *world { return newWorldWith(t, store.Config{}) }
 
 func newWorldWith(t testing.TB, c store.Config) *world {
 	t.Helper()
-	c.Client, c.Prefix = etcdtest.Start(t), "/registry/"
+	db := etcdtest.Open(t)
+	c.Client, c.Watcher, c.Prefix = db.Client, db.NewWatcher(), "/registry/"
 	s, err := store.Open(c)
 	if err != nil {
 		t.Fatal(err)

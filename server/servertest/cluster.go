@@ -15,9 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"espalier.dev/espaliertest"
-	"espalier.dev/schema"
 	"espalier.dev/server/etcd"
-	"espalier.dev/server/etcd/etcdtest"
 )
 
 // Cluster is an etcd with several servers.
@@ -106,13 +104,6 @@ func (c *Cluster) Put(key string, obj any) {
 	if _, err := c.Etcd.Put(c.Context(), key, string(data)); err != nil {
 		c.Fatal(err)
 	}
-}
-
-// StartShared starts a server on an etcd of its own, and returns a client of the etcd, too.
-func StartShared(t testing.TB, sem schema.Semantics) (*espaliertest.Server, *clientv3.Client) {
-	t.Helper()
-	c := etcdtest.Start(t)
-	return espaliertest.Start(t, espaliertest.WithSemantics(sem), espaliertest.WithFlags("--etcd-servers", c.Endpoints()[0])), c
 }
 
 // Peer is one server of a cluster.

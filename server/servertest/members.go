@@ -83,7 +83,8 @@ func tryMembers(t testing.TB) (urls []string, err error) {
 
 // ShareEtcd returns options for a server on an external etcd.
 func ShareEtcd(t testing.TB, urls []string) *server.Options {
-	o := Options(t)
+	t.Helper()
+	o := EtcdOptions(t)
 	o.Etcd.URLs = urls
 	return o
 }

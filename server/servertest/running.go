@@ -2,10 +2,12 @@ package servertest
 
 import (
 	"net/http"
+	"sync"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"espalier.dev/schema"
 	"espalier.dev/server"
 	"espalier.dev/server/keys"
 )
@@ -16,6 +18,7 @@ type Running struct {
 	*server.Server
 	Options *server.Options
 	Client  *http.Client
+	connect sync.Once
 	etcd    *clientv3.Client
 }
 
@@ -31,6 +34,25 @@ func Use(t testing.TB, s *server.Server, o *server.Options) *Running {
 	return &Running{TB: t, Server: s, Options: o, Client: Client(t, s, nil)}
 }
 
+// Serve starts a server with the admission plugins that are on by default, as users start it. It stops at
+// the end of the test.
+func Serve(t testing.TB, sem schema.Semantics, set ...func(*server.Options)) *Running {
+	t.Helper()
+	o := Options(t)
+	o.Semantics, o.DisableAdmissionPlugins = sem, nil
+	for _, f := range set {
+		f(o)
+	}
+	return Run(t, o)
+}
+
+// Etcd returns a client of the etcd of the server, see [Etcd].
+func (r *Running) Etcd() *clientv3.Client {
+	r.Helper()
+	r.connect.Do(func() { r.etcd = Etcd(r, r.Options) })
+	return r.etcd
+}
+
 // Must sends a request, checks the status of the response, and returns its body.
 func (r *Running) Must(code int, method, path, body string) string {
 	r.Helper()
@@ -44,10 +66,7 @@ func (r *Running) Must(code int, method, path, body string) string {
 // Stored returns the stored value of a key below the prefix of the server.
 func (r *Running) Stored(key string) string {
 	r.Helper()
-	if r.etcd == nil {
-		r.etcd = Etcd(r, r.Options)
-	}
-	resp, err := r.etcd.Get(r.Context(), keys.NewRoot(r.Options.EtcdPrefix).Join(key))
+	resp, err := r.Etcd().Get(r.Context(), keys.NewRoot(r.Options.EtcdPrefix).Join(key))
 	if err != nil || len(resp.Kvs) != 1 {
 		r.Fatal(key, resp, err)
 	}

@@ -21,10 +21,7 @@ import (
 	"golang.org/x/tools/txtar"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
-
-	"espalier.dev/espaliertest"
 )
 
 // Script is a running script of requests and what their answers must be. A script is a txtar
@@ -67,7 +64,7 @@ type Script struct {
 	// URL is the address of the server, and Client a client of an administrator.
 	URL    string
 	Client *http.Client
-	// Etcd is a client of the server's etcd, for the steps that use it.
+	// Etcd is a client of the server's etcd.
 	Etcd *clientv3.Client
 	// Last is the last answer.
 	Last Answer
@@ -95,14 +92,12 @@ type Answer struct {
 	Warnings []string
 }
 
-// NewScript returns a script for a server. The CRDs that it creates are deleted at the end of the
+// NewScript returns an empty script for a server. The CRDs that it creates are deleted at the end of the
 // test.
-func NewScript(t testing.TB, s *espaliertest.Server, a *txtar.Archive) *Script {
-	c, err := rest.HTTPClientFor(s.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	sc := &Script{TB: t, Client: c, URL: s.URL(), files: map[string][]byte{}, kinds: map[string]kind{}}
+func NewScript(t testing.TB, r *Running) *Script { return newScript(t, r, &txtar.Archive{}) }
+
+func newScript(t testing.TB, r *Running, a *txtar.Archive) *Script {
+	sc := &Script{TB: t, Client: r.Client, URL: r.URL(), Etcd: r.Etcd(), files: map[string][]byte{}, kinds: map[string]kind{}}
 	sc.kinds["CRD"] = kind{group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions"}
 	sc.kinds["CustomResourceDefinition"] = sc.kinds["CRD"]
 	for _, f := range a.Files {

@@ -6,10 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/tools/txtar"
 
-	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
 )
 
@@ -20,13 +18,7 @@ type File struct {
 
 	path    string
 	archive *txtar.Archive
-	servers map[string]place
-}
-
-// place is where scripts run.
-type place struct {
-	server *espaliertest.Server
-	etcd   *clientv3.Client
+	servers map[string]*Running
 }
 
 // Scripts returns the scripts in files that match a pattern. It starts the servers that they share,
@@ -37,10 +29,9 @@ func Scripts(t *testing.T, pattern string) (scripts []*File) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no scripts", err)
 	}
-	servers := map[string]place{}
+	servers := map[string]*Running{}
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
-		s, c := StartShared(t, sem)
-		servers[sem.String()] = place{server: s, etcd: c}
+		servers[sem.String()] = Serve(t, sem)
 	}
 	for _, path := range files {
 		archive, err := txtar.ParseFile(path)
@@ -58,25 +49,25 @@ var only = regexp.MustCompile(`(?m)^only (\w+)$`)
 // Run runs the script over HTTP, parallel to other tests, in a subtest for each semantics.
 func (f *File) Run(t *testing.T) {
 	t.Parallel()
-	for sem, at := range f.servers {
+	for sem, r := range f.servers {
 		if m := only.FindSubmatch(f.archive.Comment); m == nil || string(m[1]) == sem {
 			t.Run(sem, func(t *testing.T) {
-				s := NewScript(t, at.server, f.archive)
-				s.Etcd, s.semantics = at.etcd, sem
+				s := newScript(t, r, f.archive)
+				s.semantics = sem
 				s.run(f.path)
 			})
 		}
 	}
 }
 
-// RunScript runs the script in a file on a server. It has no steps that use etcd.
-func RunScript(t testing.TB, server *espaliertest.Server, sem schema.Semantics, file string) {
+// RunScript runs the script in a file on a server.
+func RunScript(t testing.TB, r *Running, file string) {
 	t.Helper()
 	archive, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewScript(t, server, archive)
-	s.semantics = sem.String()
+	s := newScript(t, r, archive)
+	s.semantics = r.Options.Semantics.String()
 	s.run(file)
 }

@@ -25,15 +25,40 @@ import (
 	"k8s.io/client-go/rest"
 
 	"espalier.dev/analysis/lint"
+	"espalier.dev/espaliertest"
 	"espalier.dev/server"
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/etcd/etcdtest"
+	"espalier.dev/server/etcd/memory"
 )
 
 // CRDs is the path of the CRDs.
 const CRDs = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// Options returns options for a server in its own directory.
+// Options returns options for a server in its own directory. Its objects are in memory until the test
+// ends, also if it stops and starts again, or in an embedded etcd if tests use it [etcdtest.Everywhere].
 func Options(t testing.TB) *server.Options {
+	t.Helper()
+	o := EtcdOptions(t)
+	if !etcdtest.Everywhere() {
+		o.Storage = server.StorageMemory
+		o.Memory = memory.Open(memory.Config{MaxHistory: 256 << 20})
+		t.Cleanup(o.Memory.Close)
+	}
+	return o
+}
+
+// Store returns the option of espaliertest for servers that keep their objects as those of [Options] do.
+func Store() espaliertest.Option {
+	if etcdtest.Everywhere() {
+		return espaliertest.WithEtcd()
+	}
+	return espaliertest.WithFlags()
+}
+
+// EtcdOptions is like [Options] for tests of what depends on etcd: its objects always are in an
+// embedded one.
+func EtcdOptions(t testing.TB) *server.Options {
 	t.Helper()
 	o := server.NewOptions()
 	o.DataDir = filepath.Join(t.TempDir(), "data")
@@ -92,9 +117,15 @@ func StartFails(t testing.TB, o *server.Options, parts ...string) {
 	}
 }
 
-// Etcd returns a client of the etcd of a running server.
+// Etcd returns a client of the etcd of a running server, or of its store in memory, which has the same
+// API.
 func Etcd(t testing.TB, o *server.Options) *clientv3.Client {
 	t.Helper()
+	if o.Storage == server.StorageMemory {
+		c := o.Memory.Client()
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
 	endpoints := o.Etcd
 	if len(endpoints.URLs) == 0 {
 		endpoint, err := etcd.RunningEndpoint(filepath.Join(o.DataDir, "etcd"))
