@@ -160,7 +160,7 @@ golden: ## update all golden files
 	ESPALIER_WHOLE_CORPUS=1 go test ./analysis/fix -run '^(TestCases|TestCorpus)$$' -update
 	go test ./analysis/lint -run '^(TestCases|TestSchemaRules|TestDefinitionRules|TestPolicyRules|TestDifferences)$$' -update
 	go test ./analysis/impact ./analysis/upgrade ./analysis/explain/... ./analysis/generate/... -run '^(TestPairs|TestPlans|TestText|TestGolden|TestValues|TestEdits|TestMatches|TestErrorTexts|TestReserved|TestForeignDescriptors)$$' -update
-	go test ./analysis/assist ./analysis/audit ./analysis/jsonschema ./analysis/object ./analysis/replay ./analysis/why -run '^(TestDocuments|TestGolden|TestLogs|TestSummary)$$' -update
+	go test ./analysis/assist ./analysis/audit ./analysis/jsonschema ./analysis/object ./analysis/replay ./analysis/suite ./analysis/why -run '^(TestDocuments|TestGolden|TestLogs|TestSummary)$$' -update
 	go test ./cmd/espalier -run '^(TestScripts|TestConfigSchema)$$' -update
 	go test ./cmd/espalier ./kinds -run '^TestReference' -update
 	cd test/monitoring && go test . -run '^TestMetrics$$' -update

@@ -30,7 +30,7 @@ const cursor = "█"
 // line >>>, after which the expected result follows. The files are named after what is asked.
 func TestGolden(t *testing.T) {
 	for name, ask := range map[string]func(*testing.T, []byte, int) string{
-		"place": showPlace, "complete": showItems, "complete-crd": showItems, "hover": showHover, "schema": showSchema,
+		"place": showPlace, "complete": showItems, "complete-crd": showItems, "hover": showHover, "schema": showSchema, "fixes": showFixes,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -92,6 +92,9 @@ func TestSound(t *testing.T) {
 				if withRules {
 					pairs = 100
 				}
+				if testing.Short() {
+					pairs /= 4
+				}
 				testSound(t, sem, withRules, pairs, *seed)
 			})
 		}

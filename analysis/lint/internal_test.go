@@ -1,38 +1,9 @@
 package lint
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
-
-func TestLacks(t *testing.T) {
-	tests := []struct {
-		pattern string
-		want    []string
-	}{
-		{`^(?=.*a)(?!b)(?<=c)(?<!d)`, []string{"lookahead (?=…)", "negative lookahead (?!…)", "lookbehind (?<=…)", "negative lookbehind (?<!…)"}},
-		{`(a)\1\1`, []string{`backreferences (\1)`}},
-		{`(?P<n>a)(?P=n)\k<n>`, []string{"named backreferences (?P=…)", `named backreferences (\k)`}},
-		{`(?>a)b++`, []string{"atomic groups (?>…)", "possessive quantifiers (++)"}},
-		{`\u00e9\Z`, []string{`\u: write \x{…}`, `\Z`}},
-		{`\k<`, []string{`named backreferences (\k)`}}, {`\g'x'`, []string{`named backreferences (\g)`}}, {`\k{x}`, []string{`named backreferences (\k)`}},
-		{`(a)\9`, []string{`backreferences (\9)`}}, {`a*+b?+c{2}+`, []string{"possessive quantifiers (*+)", "possessive quantifiers (?+)", "possessive quantifiers (}+)"}},
-		{`(?(1)a|b)`, []string{"conditionals (?(…)…)"}},
-		{`[]](?!a)`, []string{"negative lookahead (?!…)"}}, {`[^]](?!a)`, []string{"negative lookahead (?!…)"}},
-		// Near misses.
-		{`\d{2}\s<\w'`, nil}, {`*+`, nil}, {`?+a`, nil}, {`\(?=a\)`, nil}, {`[(?=]`, nil}, {`[\1]`, nil}, {`\\1`, nil}, {`[]a(?!]`, nil}, {`[^](?!]`, nil}, {`a+?b*?`, nil}, {`(?i:a)(?P<x>b)(?<y>c)`, nil}, {`(`, nil}, {`\`, nil}, {`\k`, nil}, {`\ga`, nil}, {`\0`, nil}, {`a+`, nil}, {`[a`, nil}, {`[`, nil}, {``, nil}, {`+`, nil},
-	}
-	for _, tt := range tests {
-		var want []string
-		for _, w := range tt.want {
-			want = append(want, "RE2 has no "+w)
-		}
-		if got := lacks(tt.pattern); !slices.Equal(got, want) {
-			t.Errorf("%s: got %q, want %q", tt.pattern, got, want)
-		}
-	}
-}
 
 func TestFollow(t *testing.T) {
 	tree := map[string]any{
@@ -72,26 +43,6 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestValue looks up places that a document does not have.
-func TestValue(t *testing.T) {
-	tree := map[string]any{"l": []any{"a"}, "s": "x"}
-	l := root().child("l")
-	for _, at := range []*place{l.key("x"), l.index(1), l.index(0).child("a"), root().child("s", "x"), root().child("m")} {
-		if v, ok := at.value(tree); ok || v != nil || at.exists(tree) {
-			t.Errorf("%s: got %v", at.path(), v)
-		}
-	}
-	if v, ok := l.index(0).value(tree); !ok || v != "a" || !l.index(0).exists(tree) {
-		t.Errorf("got %v", v)
-	}
-	if remove(tree, root()) || remove(tree, l.key("x")) || remove(tree, l.index(1)) || remove(tree, root().child("s", "x")) || remove(tree, root().child("m")) {
-		t.Error("something was removed")
-	}
-	if !remove(tree, l.index(0)) || remove(tree, l.index(0)) || !remove(tree, root().child("s")) || len(tree) != 1 {
-		t.Errorf("left: %v", tree)
-	}
-}
-
 // FuzzFollow parses malformed paths.
 func FuzzFollow(f *testing.F) {
 	f.Add("spec.versions[0].schema", "a.b")
@@ -106,47 +57,4 @@ func FuzzFollow(f *testing.F) {
 			t.Errorf("pointer %q of %q", at.pointer(), path)
 		}
 	})
-}
-
-// TestParsePath checks which JSONPath expressions are understood, and their steps.
-func TestParsePath(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                  "",
-		".a":                ".a=a",
-		".a.b":              ".a=a .b=b",
-		".a[0].b":           ".a=a [0]=[] .b=b",
-		".a[*]":             ".a=a [*]=[]",
-		".a[-1:]":           ".a=a [-1:]=[]",
-		".a['b.c']":         ".a=a ['b.c']=b.c",
-		`.a["b"]`:           `.a=a ["b"]=b`,
-		`.a\.b.c`:           `.a\.b=a.b .c=c`,
-		`.a[?(@.x=="y")].b`: `.a=a [?(@.x=="y")]=[] .b=b`,
-		".":                 "!",
-		".a.":               "!",
-		"a":                 "!",
-		".a[":               "!",
-		".a[b]":             "!",
-		".a['b]":            "!",
-		".a[?(@.x":          "!",
-		".*":                "!",
-		".{a}":              "!",
-		".a b":              "!",
-		`.a\`:               "!",
-	} {
-		steps, ok := parsePath(text)
-		var got []string
-		for _, s := range steps {
-			name := s.name
-			if s.items {
-				name = "[]"
-			}
-			got = append(got, s.text+"="+name)
-		}
-		if !ok {
-			got = append(got, "!")
-		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s: %q, want %s", text, got, want)
-		}
-	}
 }

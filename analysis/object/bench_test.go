@@ -12,7 +12,7 @@ import (
 func BenchmarkCheck(b *testing.B) {
 	for _, version := range []string{"v2", "v1"} {
 		b.Run(version, func(b *testing.B) {
-			c := checker(b, peers, schema.Kubernetes, nil)
+			c := checker(b, archived(b, "peers"), schema.Kubernetes, nil)
 			source := peer(version, `{"peerPort": 179, "timeout": 1, "hold": 2, "note": "a", "limits": {"cpu": 3}}`)
 			for b.Loop() {
 				if len(c.Check(b.Context(), source, nil, object.Warn)) > 0 {

@@ -1,7 +1,6 @@
 package object_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +15,7 @@ import (
 // TestBrokenDefinition checks what is said about objects of a CRD whose schemas cannot be compiled:
 // here, they have rules, and there is no RuleChecker.
 func TestBrokenDefinition(t *testing.T) {
-	decoded, err := codec.DecodeLenient(toJSON(t, widgets))
+	decoded, err := codec.DecodeLenient(toJSON(t, archived(t, "widgets")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +41,7 @@ func TestBrokenDefinition(t *testing.T) {
 // TestConverts checks with which old objects an object can be compared.
 func TestConverts(t *testing.T) {
 	with := func(strategy api.ConversionStrategyType) *object.Checker {
-		decoded, err := codec.DecodeLenient(toJSON(t, peers))
+		decoded, err := codec.DecodeLenient(toJSON(t, archived(t, "peers")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,145 +96,5 @@ func TestConverts(t *testing.T) {
 			before = nil // callers then check the object as one that is created
 		}
 		expect(t, c.Check(t.Context(), source, before, object.Warn), tt.want...)
-	}
-}
-
-// TestRest checks what is said about an object that cannot be decoded, besides the reason for it.
-func TestRest(t *testing.T) {
-	c := checker(t, widgets, schema.KEP, nil)
-	source := []byte(`{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "labels": 7, "uid": {}},
-		"spec": {"min": 1, "min": 2, "nam": 3}, "status": {"ready": "yes", "other": 1}}`)
-	expect(t, c.Check(t.Context(), source, nil, object.Warn),
-		skipped,
-		`error decode /metadata/labels: must be an object, is an integer`,
-		`error decode /metadata/uid: must be a string, is an object`,
-		`warning duplicate-field /spec/min: duplicate field "spec.min": the last one takes effect`,
-		`warning unknown-field /spec/nam: unknown field "spec.nam": the API server drops it; did you mean "name"?`,
-		`  schema: .properties[spec]`,
-		`warning unknown-field /status/other: unknown field "status.other": the API server drops it`,
-		`  schema: .properties[status]`,
-	)
-	embedded := checker(t, thingsWith(`{type: object, properties: {pod: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}}`), schema.KEP, nil)
-	expect(t, embedded.Check(t.Context(), []byte(`{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a", "labels": 7},
-		"pod": {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": 1}, "finalizers": [2]}}}`), nil, object.Warn),
-		`error decode /metadata/labels: must be an object, is an integer`,
-		`error decode /pod/metadata/finalizers/0: must be a string, is an integer`,
-		`error decode /pod/metadata/labels/a: must be a string, is an integer`,
-	)
-}
-
-// TestSecondIdentity checks an object with two apiVersions, of which the second takes effect.
-func TestSecondIdentity(t *testing.T) {
-	c := checker(t, widgets, schema.KEP, nil)
-	for _, second := range []string{"apps/v1", "example.com/v9"} {
-		source := []byte(`{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"nam": 3}, "apiVersion": "` + second + `"}`)
-		expect(t, c.Check(t.Context(), source, nil, object.Warn),
-			`error validation/metadata /apiVersion: Invalid value: "`+second+`": must be example.com/v1`,
-			`warning duplicate-field /apiVersion: duplicate field "apiVersion": the last one takes effect`,
-			`warning unknown-field /spec/nam: unknown field "spec.nam": the API server drops it; did you mean "name"?`,
-			`  schema: .properties[spec]`,
-		)
-	}
-}
-
-// TestSpecifiesNothing checks fields below schemas that specify no fields.
-func TestSpecifiesNothing(t *testing.T) {
-	c := checker(t, thingsWith(`{type: object, properties: {l: {type: array}, m: {type: object, additionalProperties: true},
-		deep: {type: array, items: {type: object, additionalProperties: {type: object, properties: {l: {type: array}}}}}}}`), schema.Kubernetes, nil)
-	source := thing(`"l": [{"x": 1}], "m": {"a": {"b": 1}}, "deep": [{"k": {"l": [{"y": 1}]}}], "z": 1`)
-	expect(t, c.Check(t.Context(), source, nil, object.Warn),
-		`warning unknown-field /deep/0/k/l/0/y: unknown field "deep[0].k.l[0].y": the API server drops it`,
-		`  the schema specifies no fields`,
-		`  schema: .properties[deep].items.additionalProperties.properties[l]`,
-		`warning unknown-field /l/0/x: unknown field "l[0].x": the API server drops it`,
-		`  the schema specifies no fields`,
-		`  schema: .properties[l]`,
-		`warning unknown-field /m/a/b: unknown field "m.a.b": the API server drops it`,
-		`  the schema specifies no fields`,
-		`  schema: .properties[m].additionalProperties`,
-		`warning unknown-field /z: unknown field "z": the API server drops it`,
-		`  schema: the root of the schema`,
-	)
-	expect(t, c.Prune(source).Reasons(),
-		`warning unknown-field /deep/0/k/l/0/y: pruned: the schema specifies no fields`,
-		`  schema: .properties[deep].items.additionalProperties.properties[l]`,
-		`warning unknown-field /l/0/x: pruned: the schema specifies no fields`,
-		`  schema: .properties[l]`,
-		`warning unknown-field /m/a/b: pruned: the schema specifies no fields`,
-		`  schema: .properties[m].additionalProperties`,
-		`warning unknown-field /z: pruned: not specified by the schema`,
-		`  schema: the root of the schema`,
-	)
-	root := checker(t, thingsWith(`{type: object, additionalProperties: true}`), schema.Kubernetes, nil)
-	expect(t, root.Check(t.Context(), thing(`"a": {"b": 1}`), nil, object.Warn),
-		`warning unknown-field /a/b: unknown field "a.b": the API server drops it`,
-		`  the schema specifies no fields`,
-		`  schema: .additionalProperties`,
-	)
-}
-
-// TestPreviewKeywords checks which keywords of a draft-4 schema affect the preview.
-func TestPreviewKeywords(t *testing.T) {
-	document := `
-apiVersion: apiextensions.k8s.io/v1beta1
-kind: CustomResourceDefinition
-metadata: {name: things.example.com}
-spec:
-  group: example.com
-  scope: Cluster
-  names: {plural: things, singular: thing, kind: Thing, listKind: ThingList}
-  versions: [{name: v1, served: true, storage: true}]
-  validation:
-    jsonSchema:
-      properties:
-        kept: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: string}}}
-        maybe: {type: string, nullable: true}
-        int: {x-kubernetes-int-or-string: true}
-        list: {type: array, items: {type: object, properties: {d: {type: string, default: x}}}}
-        map: {type: object, additionalProperties: {type: object, properties: {d: {type: string, default: x}}}}
-        names: {type: object, patternProperties: {"^a": {type: object}}}
-        tuple: {type: array, items: [{type: object, properties: {a: {type: string}}}]}
-        rest: {type: array, items: {type: object, properties: {d: {type: string, default: x}}}, additionalItems: {type: object}}
-        dangling: {$ref: "#/definitions/none"}
-        conflict: {type: object, properties: {a: {type: string}}, additionalProperties: {type: string}}
-        reference: {$ref: "#/definitions/thing"}
-        either: {oneOf: [{properties: {b: {type: string}}}]}
-      definitions: {thing: {type: object, properties: {a: {type: string, default: x}}}}
-`
-	c := checker(t, document, schema.KEP, nil)
-	for fields, want := range map[string]string{
-		`"kept": {"a": "1", "b": 2}`:              `{"kept":{"a":"1","b":2}}`,
-		`"maybe": null`:                           `{"maybe":null}`,
-		`"list": [{"x": 1}]`:                      `{"list":[{"d":"x"}]}`,
-		`"map": {"k": {"x": 1}}`:                  `{"map":{"k":{"d":"x"}}}`,
-		`"names": {"abc": {"x": 1}}`:              `{"names":{"abc":{"x":1}}}`,
-		`"tuple": [{"a": "1", "b": 2}, {"c": 3}]`: `{"tuple":[{"a":"1","b":2},{"c":3}]}`,
-		`"rest": [{"x": 1}]`:                      `{"rest":[{"d":"x"}]}`,
-		`"dangling": {"a": {"b": 2}}`:             `{"dangling":{"a":{"b":2}}}`,
-		`"reference": {"a": "1", "b": 2}`:         `{"reference":{"a":"1"}}`,
-		`"either": {"b": "1", "c": 2}`:            `{"either":{"b":"1"}}`,
-		`"unknown": 1`:                            `{}`,
-	} {
-		p := c.Prune(thing(fields))
-		if p.Preview == nil {
-			t.Fatalf("%s: no preview: %q", fields, lines(p.Failures))
-		}
-		obj := p.Object
-		delete(obj, "metadata")
-		delete(obj, "apiVersion")
-		delete(obj, "kind")
-		if got := text(t, obj); got != want {
-			t.Errorf("%s: got %s, want %s", fields, got, want)
-		}
-		if p.Difference() != nil {
-			t.Errorf("%s: a preview differs", fields)
-		}
-	}
-	f := c.Prune(thing(`"a": 1`)).Preview.Finding
-	if f.Pointer != "/spec/validation/jsonSchema" || !slices.Contains(f.Detail, "not structural: spec.validation.jsonSchema: a schema in the dialect of 2017 is never structural") {
-		t.Errorf("%+v", f)
-	}
-	if last := f.Detail[len(f.Detail)-1]; !strings.HasPrefix(last, "cannot be pruned: conflict: properties and additionalProperties are specified for the same path") {
-		t.Errorf("%q", f.Detail)
 	}
 }

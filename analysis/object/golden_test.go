@@ -1,7 +1,6 @@
 package object_test
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"strconv"
@@ -12,8 +11,13 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/analysis/object"
+	"espalier.dev/api/codec"
+	"espalier.dev/crd"
+	rules "espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/testcase"
+	"espalier.dev/internal/yamledit"
+	"espalier.dev/internal/yamlx"
 	"espalier.dev/kinds"
 	"espalier.dev/kinds/cel"
 	"espalier.dev/kinds/releases"
@@ -25,12 +29,13 @@ var update = flag.Bool("update", false, "rewrite the expected output in testdata
 // TestGolden compares all that is said about the objects in testdata. Each line of a file with
 // objects is a comment, or an object, optionally after the object before an update and ->. Without
 // a CRD, the objects are of built-in kinds; a line such as 1.25 selects a release for those that follow.
+// After a line that starts with "crd:" or "schema:", the objects are of that CRD, or of the kind Thing.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	testcase.GoldenArchives(t, "testdata/*.txtar", *update, func(t *testing.T, archive *txtar.Archive) {
 		objects := testcase.Section(archive, "objects")
 		got := ""
-		if definition := testcase.Section(archive, "crd.yaml"); definition != "" {
+		if definition := testcase.Section(archive, "crd.yaml"); definition != "" || strings.Contains(objects, "\nschema: ") {
 			got = customGolden(t, definition, objects)
 		} else {
 			got = builtinGolden(t, objects)
@@ -49,32 +54,41 @@ func (g *golden) findings(title string, findings []analysis.Finding) {
 }
 
 // twice writes what is returned and what is stored of an object.
-func (g *golden) twice(t *testing.T, returned, stored *object.Pruned) {
+func (g *golden) twice(t *testing.T, source []byte, returned, stored *object.Pruned) {
 	t.Helper()
-	text, other := prunedGolden(t, "returned", returned), prunedGolden(t, "stored", stored)
-	g.WriteString(text)
-	if other != strings.ReplaceAll(text, "    returned: ", "    stored: ") {
+	result, other := prunedGolden(t, "returned", source, returned), prunedGolden(t, "stored", source, stored)
+	g.WriteString(result)
+	if other != strings.ReplaceAll(result, "    returned: ", "    stored: ") {
 		g.WriteString(other)
 	}
 }
 
-// prunedGolden describes what remains of an object, and why.
-func prunedGolden(t *testing.T, title string, p *object.Pruned) string {
+// prunedGolden describes what remains of an object, and why. The edits must turn the text into it.
+func prunedGolden(t *testing.T, title string, source []byte, p *object.Pruned) string {
 	t.Helper()
 	var g golden
 	g.findings(title, p.Failures)
 	if p.Object != nil {
-		text, err := json.Marshal(p.Object)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&g, "    %s: %s\n", title, text)
+		fmt.Fprintf(&g, "    %s: %s\n", title, text(t, p.Object))
 	}
 	g.findings(title, p.Reasons())
 	g.findings(title, p.Difference())
 	edits, err := p.Edits()
 	if err != nil {
 		fmt.Fprintf(&g, "    %s: no edits: %v\n", title, err)
+	}
+	if err == nil {
+		doc, err := yamlx.Parse(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		edited, err := yamledit.Apply(doc, edits...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := jsonx.Parse(edited); err != nil || text(t, got) != text(t, p.Object) {
+			t.Errorf("%s: the edits lead to %s, %v", source, edited, err)
+		}
 	}
 	for _, e := range edits {
 		fmt.Fprintf(&g, "    %s: edit %v %s %v\n", title, e.Op, e.Pointer, e.Value)
@@ -99,16 +113,39 @@ func (g *golden) requests(text string, other func(line string), do func(source, 
 	}
 }
 
-func customGolden(t *testing.T, definition, objects string) string {
+func customGolden(t *testing.T, document, objects string) string {
 	t.Helper()
 	var g golden
+	both := []schema.Semantics{schema.Kubernetes, schema.KEP}
 	checkers := map[schema.Semantics]*object.Checker{}
-	for _, sem := range []schema.Semantics{schema.Kubernetes, schema.KEP} {
-		checkers[sem] = checker(t, definition, sem, func(pointer string) analysis.Location {
-			return analysis.Location{Pointer: pointer, File: "crd.yaml", Line: len(pointer), Column: 1}
-		})
+	define := func(document string) {
+		for _, sem := range both {
+			decoded, err := codec.DecodeLenient(toJSON(t, document))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := crd.New(decoded, crd.Options{Semantics: sem, Rules: rules.Checker{}})
+			if checkers[sem] = nil; err != nil {
+				fmt.Fprintf(&g, "  %s semantics: %v\n", sem, err)
+				continue
+			}
+			checkers[sem] = object.New(d, object.Options{Document: func() []byte { return toJSON(t, document) }, Locate: func(pointer string) analysis.Location {
+				return analysis.Location{Pointer: pointer, File: "crd.yaml", Line: len(pointer), Column: 1}
+			}})
+		}
 	}
-	g.requests(objects, func(line string) { t.Errorf("%q is no object", line) }, func(source, text []byte) {
+	if document != "" {
+		define(document)
+	}
+	g.requests(objects, func(line string) {
+		if schema, ok := strings.CutPrefix(line, "schema: "); ok {
+			define(thingsWith(schema))
+		} else if crd, ok := strings.CutPrefix(line, "crd: "); ok {
+			define(crd)
+		} else {
+			t.Errorf("%q is no object", line)
+		}
+	}, func(source, text []byte) {
 		var old schema.Object
 		if text != nil {
 			value, err := jsonx.Parse(text)
@@ -117,9 +154,14 @@ func customGolden(t *testing.T, definition, objects string) string {
 			}
 			old = value.(schema.Object)
 		}
-		kubernetes, kep := customRequest(t, checkers[schema.Kubernetes], source, old), customRequest(t, checkers[schema.KEP], source, old)
-		g.WriteString(kubernetes)
-		if kep != kubernetes {
+		results := map[schema.Semantics]string{}
+		for sem, c := range checkers {
+			if c != nil {
+				results[sem] = customRequest(t, c, source, old)
+			}
+		}
+		g.WriteString(results[schema.Kubernetes])
+		if kep, ok := results[schema.KEP]; ok && kep != results[schema.Kubernetes] {
 			g.WriteString("  kep semantics\n" + kep)
 		}
 	})
@@ -147,13 +189,16 @@ func customRequest(t *testing.T, c *object.Checker, source []byte, old schema.Ob
 		fmt.Fprintf(&g, "    compared with the old object: %t\n", c.Converts(old, source))
 	}
 	p := c.Prune(source)
+	if again := c.Prune(source); again.Preview != p.Preview || again.Webhook != p.Webhook {
+		t.Errorf("%s: each object has a preview or a finding of its own", source)
+	}
 	if p.Preview != nil {
 		g.findings("preview", []analysis.Finding{p.Preview.Finding})
 	}
 	if p.Webhook != nil {
 		g.findings("webhook", []analysis.Finding{*p.Webhook})
 	}
-	g.twice(t, p, c.PruneStored(source))
+	g.twice(t, source, p, c.PruneStored(source))
 	return g.String()
 }
 
@@ -179,7 +224,7 @@ func builtinGolden(t *testing.T, objects string) string {
 			return
 		}
 		g.findings("strict", check(t.Context(), source, old, object.Strict))
-		g.twice(t, c.Prune(source), c.PruneStored(source))
+		g.twice(t, source, c.Prune(source), c.PruneStored(source))
 	})
 	return g.String()
 }

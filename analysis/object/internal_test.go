@@ -1,42 +1,14 @@
 package object
 
 import (
-	"errors"
-	"fmt"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"espalier.dev/analysis"
-	"espalier.dev/internal/jsonx"
-	"espalier.dev/kinds"
-	"espalier.dev/kinds/releases"
 	"espalier.dev/schema"
 )
-
-// TestChangeDifference checks the lines about changes that only one of the semantics makes.
-func TestChangeDifference(t *testing.T) {
-	at := func(kind schema.ChangeKind, key string) schema.Change {
-		return schema.Change{Kind: kind, Path: schema.Path{{Key: key}}}
-	}
-	got := changeDifference(
-		[]schema.Change{at(schema.Pruned, "a"), at(schema.NullDropped, "b"), at(schema.Defaulted, "c")},
-		[]schema.Change{at(schema.Pruned, "a"), at(schema.Duplicate, "d"), at(schema.MetadataDropped, "e")}, schema.KEP)
-	want := []string{
-		"d is a duplicate under kep semantics only",
-		"e is dropped from metadata under kep semantics only",
-		"b is dropped as null under kubernetes semantics only",
-		"c is defaulted under kubernetes semantics only",
-	}
-	if len(got) != len(want) {
-		t.Fatalf("got %q", got)
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("got %q, want %q", got[i], want[i])
-		}
-	}
-}
 
 // TestCauseRule checks the rules of the causes of an API server's errors.
 func TestCauseRule(t *testing.T) {
@@ -88,45 +60,21 @@ func TestWarningFinding(t *testing.T) {
 	}
 }
 
-// TestNoRules checks that a problem with the rules of the built-in kinds is reported with each object.
-func TestNoRules(t *testing.T) {
-	broken := &KindChecker{func() (*kinds.Offline, error) { return nil, errors.New("broken") }}
-	source := []byte(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}`)
-	for name, found := range map[string][]analysis.Finding{
-		"Check":       broken.Check(t.Context(), source, nil, Warn),
-		"Prune":       broken.Prune(source).Failures,
-		"PruneStored": broken.PruneStored(source).Failures,
-		"At":          broken.At(releases.First, nil).Check(t.Context(), source, nil, Warn),
-	} {
-		if len(found) != 1 || found[0].Rule != RuleDecode || found[0].Severity != analysis.Error || found[0].Message != "broken" {
-			t.Errorf("%s: %v", name, found)
+// TestRuleSummaries checks that every rule has its own summary.
+func TestRuleSummaries(t *testing.T) {
+	for last, rules := range map[string][]analysis.Rule{ViolationRule(schema.AdditionalItems): CheckRules(), RuleInvalidDefinition: PruneRules(), RuleForbidden: CauseRules()} {
+		if len(rules) == 0 || rules[len(rules)-1].ID != last {
+			t.Errorf("the last rule is not %s: %v", last, rules)
 		}
-	}
-}
-
-// TestEdits checks the edits that turn one value into another.
-func TestEdits(t *testing.T) {
-	for _, tt := range []struct{ from, to, want string }{
-		{`{"a":1,"b":2}`, `{"b":3,"c":4}`, `[set /b 3 set /c 4 remove /a <nil>]`},
-		{`{"a":{"b":[{"c":1},2]}}`, `{"a":{"b":[{},2]}}`, `[remove /a/b/0/c <nil>]`},
-		{`{}`, `{"a":null}`, `[set /a <nil>]`},
-		{`{"a":[1,2]}`, `{"a":[1]}`, `[set /a [1]]`},
-		{`{"a":[]}`, `{"a":[1]}`, `[set /a [1]]`},
-		{`{"a":{}}`, `{"a":[]}`, `[set /a []]`},
-		{`{"a":[]}`, `{"a":{}}`, `[set /a map[]]`},
-		{`{"a":null,"b":[],"c":{}}`, `{"a":null,"b":[],"c":{}}`, `[]`},
-	} {
-		from, err := jsonx.Parse([]byte(tt.from))
-		to, err2 := jsonx.Parse([]byte(tt.to))
-		if err = errors.Join(err, err2); err != nil {
-			t.Fatal(err)
-		}
-		got := []string{}
-		for _, e := range edits(nil, "", from, to) {
-			got = append(got, fmt.Sprint(e.Op, " ", e.Pointer, " ", e.Value))
-		}
-		if fmt.Sprint(got) != tt.want {
-			t.Errorf("%s to %s: %v, want %s", tt.from, tt.to, got, tt.want)
+		seen := map[string]string{}
+		for _, r := range rules {
+			if !strings.HasSuffix(r.Summary, ".") || seen[r.Summary] != "" {
+				t.Errorf("%s: %q is also that of %q", r.ID, r.Summary, seen[r.Summary])
+			}
+			seen[r.Summary] = r.ID
+			if skipped := r.ID == "validation/rules-skipped"; skipped != (r.Severity == analysis.Info) && strings.HasPrefix(r.ID, "validation/") {
+				t.Errorf("%s is of severity %s", r.ID, r.Severity)
+			}
 		}
 	}
 }

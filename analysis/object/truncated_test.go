@@ -1,6 +1,8 @@
 package object_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,5 +42,38 @@ schema: {openAPIV3Schema: {type: object, properties: {a: {type: array, items: {t
 	findings := checker(t, document, schema.Kubernetes, nil).Check(t.Context(), []byte(source), nil, object.Warn)
 	if len(findings) != 1 || findings[0].Rule != object.RuleDecode || !strings.HasPrefix(findings[0].Message, "a[*].b: the defaults of the object have more than") {
 		t.Errorf("%d findings: %.300v", len(findings), findings)
+	}
+}
+
+// TestTruncatedChanges checks that an object with very many unknown fields has a finding that says
+// that there are more.
+func TestTruncatedChanges(t *testing.T) {
+	// The total length of the paths is limited, so deep ones make it quick.
+	const depth = 100
+	c := checker(t, thingsWith(strings.Repeat(`{type: object, properties: {a: `, depth)+`{type: object}`+strings.Repeat(`}}`, depth)), schema.Kubernetes, nil)
+	var fields []string
+	for i := range 3000 {
+		fields = append(fields, fmt.Sprintf(`"a%d": 1`, i))
+	}
+	deep := func(fields string) []byte {
+		return thing(`"a": ` + strings.Repeat(`{"a": `, depth-1) + `{` + fields + `}` + strings.Repeat(`}`, depth-1))
+	}
+	few, many := deep(fields[0]), deep(strings.Join(fields, ", "))
+	for severity, fields := range map[string]object.FieldValidation{"warning": object.Warn, "error": object.Strict} {
+		want := severity + ` unknown-field : there are more unknown fields than listed here`
+		if got := lines(c.Check(t.Context(), many, nil, fields)); !slices.Contains(got, want) {
+			t.Errorf("%s: %d lines", severity, len(got))
+		}
+		if got := lines(c.Check(t.Context(), few, nil, fields)); slices.Contains(got, want) {
+			t.Errorf("%s: %q", severity, got)
+		}
+	}
+	expect(t, c.Check(t.Context(), many, nil, object.Ignore))
+	const more = `info unknown-field : there are more changes than listed here`
+	if got := lines(c.Prune(many).Reasons()); !slices.Contains(got, more) {
+		t.Errorf("%d lines", len(got))
+	}
+	if got := lines(c.Prune(few).Reasons()); slices.Contains(got, more) {
+		t.Errorf("%q", got)
 	}
 }

@@ -15,7 +15,7 @@ func FuzzSuite(f *testing.F) {
 	f.Add(head + "invalid: [{name: a, object: {metadata: [], spec: 1}, errors: [{path: x}, y]}]")
 	f.Add(head + "updates: [{name: a, old: {kind: X}, new: {metadata: {name: 1}}, subresource: status}]")
 	f.Add("crdName: x\nversion: v1\ntests: {onCreate: [{name: a, initial: '[]'}], onUpdate: [{name: b, initial: 'spec: {image: a}', updated: 'metadata: 7', initialCRDPatches: [{op: remove, path: /spec/versions/0}, {op: add, path: '', value: 1}]}]}")
-	definition, err := yaml.YAMLToJSON([]byte(crontab))
+	definition, err := yaml.YAMLToJSON([]byte(crontab(f)))
 	if err != nil {
 		f.Fatal(err)
 	}

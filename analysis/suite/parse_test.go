@@ -18,59 +18,13 @@ import (
 	"espalier.dev/schema"
 )
 
-// TestParse compares all findings about suites, and the number of cases without errors.
-func TestParse(t *testing.T) {
-	const begin = `{"apiVersion":"espalier.dev/v1","kind":"TestSuite",`
-	const rejected = "a rejected object is not stored: expect either errors, or stored, pruned and defaulted"
-	for _, c := range []struct {
-		text  string
-		cases int
-		want  string // pointers and messages, separated by |
-	}{
-		{`{`, 0, ` invalid JSON at byte 1: unexpected end of input where the name of a member is expected`},
-		{`7`, 0, ` must be an object with the keys apiVersion, as, base, crd, invalid, kind, name, policies, semantics, updates, valid|/apiVersion must be espalier.dev/v1`},
-		{begin + `"base":{},"name":7,"valid":[{"name":"a"}]}`, 1, `/name must be a string`},
-		{begin + `"base":{},"valid":null}`, 0, ` there are no cases: list some under valid, invalid or updates`},
-		{begin + `"base":{},"valid":[7,{"name":"a"}]}`, 1, `/valid/0 must be an object with the keys changed, defaulted, name, object, pruned, stored, warnings, with`},
-		{begin + `"base":{},"updates":[7]}`, 0, `/updates/0 must be an object with the keys changed, defaulted, errors, name, new, old, pruned, stored, subresource, warnings, with`},
-		{begin + `"updates":[{"name":"a","with":{}}]}`, 0, `/updates/0 no old object: set old, or a base for the suite`},
-		{begin + `"base":{},"updates":[{"name":"a"}]}`, 0, `/updates/0 no new object: set new, or a patch in with`},
-		{begin + `"base":{},"invalid":[{"name":"a","errors":7}]}`, 0, `/invalid/0/errors must be a list`},
-		{begin + `"base":{},"updates":[{"name":"a","with":{},"errors":["x"],"pruned":[]},{"name":"b","with":{},"errors":["x"],"defaulted":[]},{"name":"c","with":{},"errors":["x"]}]}`, 1,
-			`/updates/0/errors ` + rejected + `|/updates/1/errors ` + rejected},
-		{`{"crdName":"x","tests":{"onCreate":[7,{"name":"a","inital":"x"},{"name":"b","initial":"x"}]}}`, 1,
-			`/tests/onCreate/0 must be an object with the keys expected, expectedError, initial, name|/tests/onCreate/1/inital unknown key "inital": did you mean "initial"?`},
-	} {
-		s, wrong := suite.Parse([]byte(c.text), noFiles)
-		var got []string
-		for _, f := range wrong {
-			got = append(got, f.Pointer+" "+f.Message)
-		}
-		if strings.Join(got, "|") != c.want || len(s.Cases) != c.cases {
-			t.Errorf("%s: got %d cases, %s, want %s", c.text, len(s.Cases), strings.Join(got, "|"), c.want)
-		}
-	}
-	for text, want := range map[string]bool{
-		`{`: false, `{"apiVersion":"espalier.dev/v1","kind":"Other"}`: false, `{"apiVersion":"espalier.dev/v1","kind":"TestSuite"}`: true,
-		`{"crdName":"x"}`: false, `{"crdName":"x","tests":{}}`: true, `{"tests":{"onCreate":[]}}`: true, `{"tests":{"onUpdate":[]}}`: true, `{"tests":{}}`: false,
-	} {
-		if suite.Recognize([]byte(text)) != want {
-			t.Errorf("%s: want %t", text, want)
-		}
-	}
-	s, _ := suite.Parse([]byte(`{"crdName":"x","tests":{}}`), noFiles)
-	if _, ok := s.NeedsNoCRD(func(string, string) bool { return true }); ok {
-		t.Error("a suite that names its CRD needs none")
-	}
-}
-
 // TestBrokenDefinitions checks the errors about CRDs that cannot be decoded, and what suites of
 // OpenShift tolerate.
 func TestBrokenDefinitions(t *testing.T) {
 	own, _ := suite.Parse(toJSON(t, head+"valid: [{name: a}]"), noFiles)
 	openshift, _ := suite.Parse(toJSON(t, "crdName: x\ntests: {}"), noFiles)
-	gated := strings.Replace(crontab, "metadata: {", "metadata: {annotations: {feature-gate.release.openshift.io/A=B: x}, ", 1)
-	odd := strings.Replace(crontab, "metadata: {", "metadata: {annotations: {other.release.openshift.io/A=B: x}, ", 1)
+	gated := strings.Replace(crontab(t), "metadata: {", "metadata: {annotations: {feature-gate.release.openshift.io/A=B: x}, ", 1)
+	odd := strings.Replace(crontab(t), "metadata: {", "metadata: {annotations: {other.release.openshift.io/A=B: x}, ", 1)
 	for _, c := range []struct {
 		suite *suite.Suite
 		text  []byte
@@ -133,6 +87,26 @@ func TestCauses(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%v with %s: got %s, want %s", fmt.Sprint(c.err), c.errors, got, c.want)
+		}
+	}
+}
+
+// TestOpenShiftVersion checks that a suite tests the version that it names, and no other.
+func TestOpenShiftVersion(t *testing.T) {
+	two := strings.Replace(crontab(t), "  versions:\n", "  versions:\n  - {name: v2, served: false, storage: false, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {image: {type: string}}}}}}}\n", 1)
+	for version, want := range map[string]string{"v1": "", "v2": "", "v3": `crontabs.stable.example.com has no version "v3"`} {
+		s, _ := suite.Parse(toJSON(t, "crdName: x\nversion: "+version+"\ntests: {onCreate: [{name: a, initial: '{apiVersion: stable.example.com/"+version+", kind: CronTab, spec: {image: a}}',"+
+			"expected: '{apiVersion: stable.example.com/"+version+", kind: CronTab, spec: {image: a}}'}]}"), noFiles)
+		r, err := suite.NewRunner(t.Context(), s, toJSON(t, two), suite.Options{Rules: cel.Checker{}})
+		if err != nil || want != "" {
+			if fmt.Sprint(err) != want {
+				t.Errorf("%s: %v", version, err)
+			}
+			continue
+		}
+		found := r.Run(t.Context(), s.Cases[0])
+		if differs := len(found) == 1 && found[0].Message == "the stored object differs"; differs != (version == "v1") {
+			t.Errorf("%s: %v", version, found) // only v1 has a default
 		}
 	}
 }

@@ -1,11 +1,11 @@
 package sample
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -161,6 +161,9 @@ func TestMatches(t *testing.T) {
 		}
 		var all []string
 		for _, s := range matching(in.Pattern, in.MinLength, in.Variation) {
+			if !regexp.MustCompile(in.Pattern).MatchString(s) {
+				t.Errorf("%q does not match %s", s, in.Pattern)
+			}
 			if len(s) > 80 {
 				s = fmt.Sprintf("%s… of length %d", s[:10], len(s))
 			}
@@ -170,61 +173,26 @@ func TestMatches(t *testing.T) {
 	})
 }
 
-// TestPaths checks how values at paths are found, set and removed.
-func TestPaths(t *testing.T) {
+// TestManyValues checks that no more values are generated than the limit, in lists and in maps.
+func TestManyValues(t *testing.T) {
 	t.Parallel()
-	const document = `{"a":{"b":1},"l":["x",{"k":2}]}`
-	parse := func() schema.Object { return parse(t, document) }
-	for _, tt := range []struct {
-		path                schema.Path
-		value, put, removed string
-	}{
-		{nil, document, "", ""},
-		{schema.Path{field("a")}, `{"b":1}`, `{"a":0,"l":["x",{"k":2}]}`, `{"l":["x",{"k":2}]}`},
-		{schema.Path{field("a"), field("b")}, `1`, `{"a":{"b":0},"l":["x",{"k":2}]}`, `{"a":{},"l":["x",{"k":2}]}`},
-		{schema.Path{field("a"), field("c")}, "", `{"a":{"b":1,"c":0},"l":["x",{"k":2}]}`, ""},
-		{schema.Path{field("a"), index(0)}, "", "", ""},
-		{schema.Path{field("a"), field("b"), field("c")}, "", "", ""},
-		{schema.Path{field("c"), field("d")}, "", "", ""},
-		{schema.Path{field("l"), index(0)}, `"x"`, `{"a":{"b":1},"l":[0,{"k":2}]}`, `{"a":{"b":1},"l":[{"k":2}]}`},
-		{schema.Path{field("l"), index(1), field("k")}, `2`, `{"a":{"b":1},"l":["x",{"k":0}]}`, `{"a":{"b":1},"l":["x",{}]}`},
-		{schema.Path{field("l"), index(2)}, "", `{"a":{"b":1},"l":["x",{"k":2},0]}`, ""},
-		{schema.Path{field("l"), index(3)}, "", "", ""},
-		{schema.Path{field("l"), field("")}, "", "", ""},
+	for _, text := range []string{
+		`{type: array, minItems: 1000000, items: {type: array, minItems: 1000000, items: {type: boolean}}}`,
+		`{type: object, minProperties: 1000000, additionalProperties: {type: object, minProperties: 1000000, additionalProperties: {type: boolean}}}`,
 	} {
-		got := ""
-		if v, ok := at(map[string]any(parse()), tt.path); ok {
-			got = encode(t, v)
-		}
-		if got != tt.value {
-			t.Errorf("%s is %s, want %s", tt.path, got, tt.value)
-		}
-		for want, change := range map[*string]func(schema.Object) bool{
-			&tt.put:     func(obj schema.Object) bool { return put(obj, tt.path, int64(0)) },
-			&tt.removed: func(obj schema.Object) bool { return remove(obj, tt.path) },
-		} {
-			obj, got := parse(), ""
-			if change(obj) {
-				got = encode(t, obj)
-			}
-			if got != *want {
-				t.Errorf("%s becomes %s, want %s", tt.path, got, *want)
-			}
-			if got == "" && encode(t, obj) != document {
-				t.Errorf("%s: a change that is not possible leaves %s", tt.path, encode(t, obj))
-			}
+		s := version(t, "{type: object, properties: {v: "+text+"}}").Structural().Properties["v"]
+		var g generator
+		if g.value(s, nil, 0); g.made != maxValues {
+			t.Errorf("%s: got %d values", text, g.made)
 		}
 	}
-}
-
-// TestStopsWithContext checks that a search ends with its context, after the first object.
-func TestStopsWithContext(t *testing.T) {
-	t.Parallel()
-	v := version(t, `{type: object, required: [a], properties: {a: {type: string}}}`)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	m := newRepairer(ctx, v, v.Structural(), &generator{})
-	if found := m.repair(schema.Object{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "example"}}); found.Valid() || m.left != maxTrials-1 {
-		t.Errorf("%d objects were tried: %v", maxTrials-m.left, found.Object)
+	n := needs(&schema.ValueValidation{MinLength: new(int64(2 * maxText))}, nil)
+	if s := n.fit("example"); len(s) != maxText || !strings.HasPrefix(s, "examplehij") {
+		t.Errorf("got %d bytes", len(s))
+	}
+	for variation, want := range map[int]string{0: "192.0.2.1", 199: "192.0.2.200", 200: "192.0.2.1"} {
+		if got, ok := ofFormat("ipv4", variation); !ok || got != want {
+			t.Errorf("%d: got %s, want %s", variation, got, want)
+		}
 	}
 }

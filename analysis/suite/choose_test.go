@@ -8,12 +8,52 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
-	"espalier.dev"
 	"espalier.dev/analysis/suite"
-	"espalier.dev/crd/cel"
-	_ "espalier.dev/kinds"
-	"espalier.dev/schema"
 )
+
+// TestChoose chooses the CRD of a suite: the command line takes precedence over the suite, and the
+// configuration file is the last.
+func TestChoose(t *testing.T) {
+	crds := func(all ...string) (list []suite.Candidate) {
+		for _, c := range all {
+			name, file, _ := strings.Cut(c, "@")
+			list = append(list, suite.Candidate{Name: name, File: file})
+		}
+		return list
+	}
+	unnamed, named, files := &suite.Suite{}, &suite.Suite{Definition: "b"}, &suite.Suite{Files: []string{"x.yaml", "y.yaml"}}
+	for _, c := range []struct {
+		suite         *suite.Suite
+		from          suite.Candidates
+		want, pointer string
+	}{
+		{unnamed, suite.Candidates{Given: crds("a@flag"), Around: crds("a@suite"), Configured: crds("a@config")}, "a@flag", ""},
+		{unnamed, suite.Candidates{Around: crds("a@other", "a@suite"), Configured: crds("a@config")}, "a@suite", ""},
+		{unnamed, suite.Candidates{Around: crds("a@other"), Configured: crds("a@config")}, "a@other", ""},
+		{unnamed, suite.Candidates{Configured: crds("a@config")}, "a@config", ""},
+		{unnamed, suite.Candidates{}, "no CRD found: name its file with crd in the suite, or with --crd", ""},
+		{unnamed, suite.Candidates{Around: crds("a@x", "b@y")}, "more than one CRD found: select one with crd in the suite, or with --crd\na in x\nb in y", ""},
+		{unnamed, suite.Candidates{Given: crds("a@x", "b@y")}, "more than one CRD found: --crd takes precedence over the suite, so pass only one of these\na in x\nb in y", ""},
+		{named, suite.Candidates{Given: crds("a@x", "b@y")}, "b@y", ""},
+		{named, suite.Candidates{Given: crds("a@x"), Configured: crds("b@config")}, "b@config", ""},
+		{named, suite.Candidates{Given: crds("a@x")}, "CRD b not found: name its file with --crd", "/crdName"},
+		{files, suite.Candidates{Named: crds("a@x.yaml"), Around: crds("a@suite"), Configured: crds("a@config")}, "a@x.yaml", "/crd"},
+		{files, suite.Candidates{Given: crds("a@flag"), Named: crds("a@x.yaml")}, "a@flag", "/crd"},
+		{&suite.Suite{Files: []string{"x.yaml"}}, suite.Candidates{Around: crds("a@suite")}, "no CRD found in x.yaml", "/crd"},
+		{files, suite.Candidates{Named: crds("a@x.yaml", "b@y.yaml")}, "more than one CRD found: select one with crd in the suite, or with --crd\na in x.yaml\nb in y.yaml", "/crd"},
+		{files, suite.Candidates{Given: crds("a@flag")}, "no CRD found in x.yaml, y.yaml", "/crd"},
+	} {
+		c.from.File = "suite"
+		chosen, pointer, err := c.suite.Choose(c.from)
+		got := chosen.Name + "@" + chosen.File
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want || pointer != c.pointer {
+			t.Errorf("%+v of %+v: got %q at %q, want %q at %q", *c.suite, c.from, got, pointer, c.want, c.pointer)
+		}
+	}
+}
 
 // TestChooseFromCluster chooses the CRD of a suite in a cluster, if there is no other.
 func TestChooseFromCluster(t *testing.T) {
@@ -94,44 +134,6 @@ func TestNeedsNoCRD(t *testing.T) {
 		}
 		if types, ok := s.NeedsNoCRD(has); ok != want.ok || types != want.types {
 			t.Errorf("%s: %v, %t", text, types, ok)
-		}
-	}
-}
-
-// TestBuiltinKinds runs a suite of a built-in kind: its objects need neither a CRD nor an
-// apiVersion and kind of their own.
-func TestBuiltinKinds(t *testing.T) {
-	s, wrong := suite.Parse(toJSON(t, `
-apiVersion: espalier.dev/v1
-kind: TestSuite
-semantics: kubernetes
-base: {apiVersion: v1, kind: Service, spec: {ports: [{port: 1}]}}
-valid:
-- {name: base, defaulted: [spec.internalTrafficPolicy, spec.ipFamilies, spec.ipFamilyPolicy, "spec.ports[0].protocol", "spec.ports[0].targetPort", spec.sessionAffinity, spec.type]}
-- {name: own, object: {spec: {ports: [{port: 2}]}}}
-invalid:
-- {name: type, with: {spec: {type: x}}, errors: [{path: spec.type, rule: enum}]}
-- {name: cause, with: {spec: {type: x}}, errors: [{path: spec.type, rule: FieldValueNotSupported}]}
-- {name: required, with: {spec: {ports: [{port: 1}, {port: 2, name: b}]}}, errors: [{path: "spec.ports[0].name", rule: required}]}
-- {name: metadata, with: {metadata: {name: A_B}}, errors: [{path: metadata.name, rule: metadata}]}
-updates:
-- {name: change, with: {spec: {ports: [{port: 3}]}}}
-- {name: name, with: {metadata: {name: other}}, errors: [{path: metadata.name}]}
-`), noFiles)
-	if len(wrong) > 0 {
-		t.Fatal(wrong)
-	}
-	admitter, err := espalier.Kind("v1", "Service")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := suite.NewRunnerFor(s, admitter, metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, suite.Options{Semantics: schema.KEP, Rules: cel.Checker{}})
-	if r.Semantics() != schema.Kubernetes {
-		t.Errorf("%v", r.Semantics())
-	}
-	for _, c := range s.Cases {
-		for _, f := range r.Run(t.Context(), c) {
-			t.Errorf("%s: %s\n%s", c.FullName(), f.Message, strings.Join(f.Detail, "\n"))
 		}
 	}
 }
