@@ -381,7 +381,9 @@ func TestLies(t *testing.T) {
 	} {
 		b := newBackend(t, name, name+".example.com")
 		b.behave(func(w http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path != "/apis" && r.URL.Path != "/openapi/v3" {
+			switch r.URL.Path {
+			case "/apis", "/apis/" + name + ".example.com/v1", "/openapi/v3":
+			default:
 				return false
 			}
 			w.Header().Set("Content-Type", accept)
