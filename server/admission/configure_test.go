@@ -15,6 +15,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 
+	"espalier.dev/schema"
 	dynamic "espalier.dev/server/admission"
 	"espalier.dev/server/servertest"
 	"espalier.dev/store"
@@ -65,41 +66,43 @@ func TestDisabledPolicies(t *testing.T) {
 // read, and that configurations can be repaired then.
 func TestUnreadableConfigurations(t *testing.T) {
 	t.Parallel()
-	c := servertest.NewCluster(t)
-	p := c.Start()
+	p := servertest.Serve(t, schema.Kubernetes)
 	const api = "/apis/admissionregistration.k8s.io/v1/"
 	written := func(unreadable string) {
 		t.Helper()
-		p.Await(func() bool {
-			a, err := p.Send(t.Context(), http.MethodPost, "/api/v1/namespaces/default/configmaps", `{"metadata":{"generateName":"a-"}}`)
-			if err != nil {
-				t.Fatal(err)
+		servertest.Eventually(t, func() error {
+			code, text := servertest.Exchange(t, p.Client, http.MethodPost, p.URL()+"/api/v1/namespaces/default/configmaps", `{"metadata":{"generateName":"a-"}}`)
+			if unreadable == "" && code == http.StatusCreated || unreadable != "" && code == http.StatusInternalServerError &&
+				strings.Contains(text, "the stored object "+unreadable+" cannot be read, so requests cannot be admitted: delete it or restore it") {
+				return nil
 			}
-			if unreadable == "" {
-				return a.Code == http.StatusCreated
-			}
-			return a.Code == http.StatusInternalServerError &&
-				strings.Contains(string(a.Body), "the stored object "+unreadable+" cannot be read, so requests cannot be admitted: delete it or restore it")
+			return fmt.Errorf("%d %s", code, text)
 		})
 	}
 	remove := func(key string) {
 		t.Helper()
-		if _, err := c.Etcd.Delete(t.Context(), key); err != nil {
+		if _, err := p.Etcd().Delete(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
 		written("")
 	}
+	put := func(key string) {
+		t.Helper()
+		if _, err := p.Etcd().Put(t.Context(), key, "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	const policy = "/registry/validatingadmissionpolicies/p"
-	c.Put(policy, []byte("x"))
+	put(policy)
 	for i, resource := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "mutatingadmissionpolicybindings", "validatingadmissionpolicybindings"} {
 		key := "/registry/" + resource + "/broken"
-		c.Put(key, []byte("x"))
+		put(key)
 		written(key)
-		p.Want(http.StatusCreated, http.MethodPost, api+"validatingwebhookconfigurations", fmt.Sprintf(`{"metadata":{"name":"good-%d"}}`, i))
+		p.Must(http.StatusCreated, http.MethodPost, api+"validatingwebhookconfigurations", fmt.Sprintf(`{"metadata":{"name":"good-%d"}}`, i))
 		remove(key)
 	}
 	// A policy that cannot be read matters if it has a binding.
-	p.Want(http.StatusCreated, http.MethodPost, api+"validatingadmissionpolicybindings", `{"metadata":{"name":"b"},"spec":{"policyName":"p","validationActions":["Deny"]}}`)
+	p.Must(http.StatusCreated, http.MethodPost, api+"validatingadmissionpolicybindings", `{"metadata":{"name":"b"},"spec":{"policyName":"p","validationActions":["Deny"]}}`)
 	written(policy)
 	remove(policy)
 }

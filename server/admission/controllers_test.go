@@ -19,6 +19,7 @@ import (
 // TestControllerDeletions checks that webhooks see what the garbage collector and the controller
 // of namespaces delete, and can keep it.
 func TestControllerDeletions(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, schema.Kubernetes)
 	var allowed atomic.Bool
 	h := newHook(t, func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
@@ -82,6 +83,7 @@ func nameOf(r *admissionv1.AdmissionRequest) string {
 // TestHangingWebhook checks that a webhook that does not respond holds up only the deletion of
 // the objects that it is called for.
 func TestHangingWebhook(t *testing.T) {
+	t.Parallel()
 	e, other := newEnv(t, schema.Kubernetes), newEnv(t, schema.Kubernetes)
 	release := make(chan struct{})
 	let := sync.OnceFunc(func() { close(release) })
@@ -141,6 +143,7 @@ func TestHangingWebhook(t *testing.T) {
 // collector removes, as an update of its service account, and can change and keep the object. What is
 // denied is tried again, and the other dependents do not wait for it.
 func TestControllerUpdates(t *testing.T) {
+	t.Parallel()
 	for _, sem := range []schema.Semantics{schema.Kubernetes, schema.KEP} {
 		t.Run(sem.String(), func(t *testing.T) { testControllerUpdates(newEnv(t, sem)) })
 	}
@@ -234,6 +237,7 @@ func testControllerUpdates(e *env) {
 // TestHangingUpdate checks that a webhook that does not respond to an update of the garbage collector
 // holds up only the objects that it is called for.
 func TestHangingUpdate(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, schema.Kubernetes)
 	release := make(chan struct{})
 	let := sync.OnceFunc(func() { close(release) })
@@ -287,6 +291,7 @@ func TestHangingUpdate(t *testing.T) {
 // TestMarkedByWebhook checks that a namespace goes although a webhook has marked an object in it
 // as deleted, which then nothing deletes.
 func TestMarkedByWebhook(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, schema.Kubernetes)
 	e.configure("Mutating", "marks", newHook(t, patching(`[{"op": "add", "path": "/metadata/deletionTimestamp", "value": "2020-01-01T00:00:00Z"}]`)),
 		`, failurePolicy: Fail, rules: [{apiGroups: [""], apiVersions: ["*"], resources: [secrets], operations: [CREATE]}]`)

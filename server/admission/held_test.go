@@ -15,6 +15,7 @@ import (
 // TestHeldServices checks that a webhook that takes long for one service does not hold up the
 // writes of others, which may take the values of the first one.
 func TestHeldServices(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, schema.Kubernetes)
 	release := make(chan struct{})
 	called := make(chan struct{}, 10)

@@ -41,6 +41,7 @@ const bound = time.Minute
 // TestFaultyWebhooks checks that the faults of webhooks lead to clear errors within a limited
 // time, and that nothing is stored, unless the configuration says that failures are ignored.
 func TestFaultyWebhooks(t *testing.T) {
+	t.Parallel()
 	faults := []struct {
 		name    string
 		respond respond
@@ -85,15 +86,13 @@ func TestFaultyWebhooks(t *testing.T) {
 		}},
 		{name: "certificate", want: "certificate signed by unknown authority", respond: allow, more: "CA"},
 	}
-	e := newEnv(t, schema.KEP)
 	other := base64.StdEncoding.EncodeToString(selfSigned(t, "other.example.com").ca)
 	for _, f := range faults {
 		for _, kind := range []string{"Mutating", "Validating"} {
 			for _, policy := range []string{"Fail", "Ignore"} {
 				t.Run(strings.Join([]string{f.name, kind, policy}, " "), func(t *testing.T) {
-					inner := *e
-					inner.T = t
-					e := &inner
+					t.Parallel()
+					e := newEnv(t, schema.KEP)
 					h := newHook(t, f.respond)
 					more := f.more
 					if more == "CA" {
@@ -127,6 +126,7 @@ func TestFaultyWebhooks(t *testing.T) {
 
 // TestLyingWebhooks checks that webhooks cannot change what they must not.
 func TestLyingWebhooks(t *testing.T) {
+	t.Parallel()
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		t.Run(sem.String(), func(t *testing.T) {
 			e := newEnv(t, sem)
@@ -177,6 +177,7 @@ func TestLyingWebhooks(t *testing.T) {
 // TestConfigurationsUnderLoad changes configurations while objects are created. Each change
 // applies to the next request of its writer, and no other request fails.
 func TestConfigurationsUnderLoad(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, schema.KEP)
 	sizes := newHook(t, func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
 		return patching(fmt.Sprintf(`[{"op": "add", "path": "/spec/size", "value": %s}]`, strings.TrimPrefix(r.URL.Path, "/")))(w, r, review)
@@ -216,6 +217,7 @@ func TestConfigurationsUnderLoad(t *testing.T) {
 
 // TestConnectionsEnd checks that a server that stops leaves no connections to webhooks.
 func TestConnectionsEnd(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	open := map[net.Conn]bool{}
 	h := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", http.StatusTeapot) }))

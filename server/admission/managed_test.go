@@ -10,6 +10,7 @@ import (
 // TestManagedFields checks that managed fields that a webhook makes invalid are restored, with a
 // warning, and that valid changes are kept.
 func TestManagedFields(t *testing.T) {
+	t.Parallel()
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		t.Run(sem.String(), func(t *testing.T) {
 			e := newEnv(t, sem)

@@ -15,6 +15,7 @@ import (
 // TestOperations calls webhooks and policies for the operations besides CREATE and UPDATE of a
 // custom resource: DELETE, and UPDATE of its subresources.
 func TestOperations(t *testing.T) {
+	t.Parallel()
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		t.Run("V-17-operations "+sem.String(), func(t *testing.T) {
 			e := newEnv(t, sem)

@@ -36,6 +36,7 @@ func (e *env) policy(kind, name, spec, binding string) {
 
 // TestPolicies evaluates policies of custom resources and of Kubernetes' own kinds.
 func TestPolicies(t *testing.T) {
+	t.Parallel()
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		t.Run("V-22-policies "+sem.String(), func(t *testing.T) {
 			e := newEnv(t, sem)
@@ -91,6 +92,7 @@ func TestPolicies(t *testing.T) {
 // TestPolicyNormalizes checks that the result of a policy is pruned, and that its types are
 // checked, as those of a webhook.
 func TestPolicyNormalizes(t *testing.T) {
+	t.Parallel()
 	t.Run("P-15-policy", func(t *testing.T) {
 		e := newEnv(t, schema.KEP)
 		e.policy("Mutating", "a", `mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/spec/unknown', value: 'x'}, JSONPatch{op: 'add', path: '/spec/nested', value: {'b': 'x'}}]"}}]`, "")
@@ -112,6 +114,7 @@ func TestPolicyNormalizes(t *testing.T) {
 
 // TestPolicyApplies checks that a policy applies to the next request of its writer.
 func TestPolicyApplies(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, schema.KEP)
 	path := "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
 	for i := range 2 {
@@ -130,6 +133,7 @@ func TestPolicyApplies(t *testing.T) {
 
 // TestParams gives policies parameters: custom resources and Kubernetes' own kinds.
 func TestParams(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, schema.KEP)
 	limit := func(name, size, labels string) string {
 		return fmt.Sprintf(`{apiVersion: tests.example.com/v2, kind: Widget, metadata: {name: %s, labels: {%s}}, spec: {size: %s}}`, name, labels, size)
@@ -207,6 +211,7 @@ func TestParams(t *testing.T) {
 
 // TestPolicyActions checks warnings, audit annotations, the authorizer and the failure policy.
 func TestPolicyActions(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, schema.KEP)
 	e.policy("Validating", "warn", `validations: [{expression: "object.spec.size < 5", message: rather large}], auditAnnotations: [{key: size, valueExpression: "string(object.spec.size)"}]`, `, validationActions: [Warn, Audit]`)
 	a := e.must("POST", e.widgets("v1"), widget("v1", "a", "{size: 6}"))
@@ -276,6 +281,7 @@ func (e *env) metrics() (text string) {
 // TestCostlyPolicies evaluates policies whose functions would take very long, or very much
 // memory.
 func TestCostlyPolicies(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, schema.KEP)
 	for name, c := range map[string]struct{ expression, want string }{
 		"quantity": {"quantity('1e999999999').isGreaterThan(quantity('1'))", "its exponent too large, for a quantity"},

@@ -19,6 +19,7 @@ import (
 // TestMutations checks what webhooks see, and TestPolicyNormalizes what becomes of the results of
 // policies.
 func TestPruningPlaces(t *testing.T) {
+	t.Parallel()
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		p := newPlaces(t, sem)
 		t.Run("P-15-body "+sem.String(), func(t *testing.T) { p.in(t).body() })

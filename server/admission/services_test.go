@@ -38,6 +38,7 @@ func mustJSON(t *testing.T, v any) string {
 
 // TestServices calls admission and conversion webhooks that are services.
 func TestServices(t *testing.T) {
+	t.Parallel()
 	cert := selfSigned(t, "external.default.svc", "elsewhere.default.svc", "missing.default.svc")
 	bundle := base64.StdEncoding.EncodeToString(cert.ca)
 	var mu sync.Mutex

@@ -18,6 +18,7 @@ import (
 
 // TestWebhooks calls webhooks for custom resources and for Kubernetes' own kinds.
 func TestWebhooks(t *testing.T) {
+	t.Parallel()
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		t.Run("V-17 "+sem.String(), func(t *testing.T) {
 			e := newEnv(t, sem)
@@ -74,6 +75,7 @@ func object(t *testing.T, r *admissionv1.AdmissionRequest) map[string]any {
 
 // TestWebhookApplies checks that a configuration applies to the next request of its writer.
 func TestWebhookApplies(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, schema.KEP)
 	deny := newHook(t, func(http.ResponseWriter, *http.Request, *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
 		return &admissionv1.AdmissionResponse{}
@@ -95,6 +97,7 @@ func TestWebhookApplies(t *testing.T) {
 
 // TestMutations checks what becomes of the changes of mutating webhooks.
 func TestMutations(t *testing.T) {
+	t.Parallel()
 	const unknown = `[{"op": "add", "path": "/spec/unknown", "value": {"deep": 1}}, {"op": "add", "path": "/spec/nested", "value": {"b": 1, "a": null}},
 		{"op": "add", "path": "/metadata/surprise", "value": 1}, {"op": "remove", "path": "/spec/color"}]`
 	t.Run("P-15-mutation", func(t *testing.T) {
@@ -257,6 +260,7 @@ func testMalformed(t *testing.T, e *env, sem schema.Semantics) {
 
 // TestMatching checks which requests webhooks get.
 func TestMatching(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, schema.KEP)
 	calls := func(h *hook, f func() answer, want int) {
 		t.Helper()
@@ -325,6 +329,7 @@ func TestMatching(t *testing.T) {
 
 // TestScale changes a Scale with a webhook.
 func TestScale(t *testing.T) {
+	t.Parallel()
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		e := newEnv(t, sem)
 		h := newHook(t, patching(`[{"op": "replace", "path": "/spec/replicas", "value": 5}]`))
@@ -350,6 +355,7 @@ func TestScale(t *testing.T) {
 
 // TestBuiltinKinds calls webhooks for Kubernetes' own kinds, and for CRDs.
 func TestBuiltinKinds(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, schema.KEP)
 	core := newHook(t, patching(`[{"op": "add", "path": "/data", "value": {"a": "b"}}, {"op": "add", "path": "/unknown", "value": 1}]`))
 	e.configure("Mutating", "core", core, `, rules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE, UPDATE]}]`)
@@ -412,6 +418,7 @@ func TestBuiltinKinds(t *testing.T) {
 
 // TestReinvocation checks that a webhook sees the changes of later ones.
 func TestReinvocation(t *testing.T) {
+	t.Parallel()
 	t.Run("V-17-reinvocation", func(t *testing.T) {
 		e := newEnv(t, schema.KEP)
 		var round atomic.Int32
@@ -431,6 +438,7 @@ func TestReinvocation(t *testing.T) {
 
 // TestDryRun checks that a dry run calls only webhooks without side effects.
 func TestDryRun(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, schema.KEP)
 	h := newHook(t, allow)
 	e.configure("Validating", "v", h, `, sideEffects: NoneOnDryRun`)
@@ -445,6 +453,7 @@ func TestDryRun(t *testing.T) {
 
 // TestAuditAnnotations checks that annotations of webhooks are in the audit log.
 func TestAuditAnnotations(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, schema.KEP)
 	e.configure("Mutating", "m", newHook(t, patching(`[{"op": "add", "path": "/spec/size", "value": 3}]`)), "")
 	e.configure("Validating", "v", newHook(t, func(http.ResponseWriter, *http.Request, *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
@@ -469,6 +478,7 @@ func TestAuditAnnotations(t *testing.T) {
 // TestCostlyConditions evaluates match conditions of webhooks and policies whose functions would
 // take very long.
 func TestCostlyConditions(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes minutes with the race detector")
 	}

@@ -238,14 +238,15 @@ func (m *member) judge() fate {
 }
 
 // TestGarbageModel creates objects that own each other, deletes some of them with all policies
-// while others are written, and compares what is left with a model. The environment variable
-// GARBAGE_ROUNDS makes it longer, GARBAGE_SEED repeats it.
+// while others are written, restarts the server, and compares what is left with a model. The
+// environment variable GARBAGE_ROUNDS makes it longer, GARBAGE_SEED repeats it.
 func TestGarbageModel(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, servertest.NewGarden(t))
 	for round := range number(t, "GARBAGE_ROUNDS", 2) {
 		deleted, late := m.write(round, func() {})
 		m.all = append(m.all, late...)
+		m.Restart()
 		for _, one := range deleted {
 			if one.unsure {
 				t.Errorf("there is no response to the deletion of %s", one.path)
