@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -215,41 +214,6 @@ func TestInstallConcurrently(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-// TestInstallWhileDeleting installs a CRD whose predecessor is still being deleted.
-func TestInstallWhileDeleting(t *testing.T) {
-	s := Start(t, WithCRDs("testdata/crds"))
-	client, err := dynamic.NewForConfig(s.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	crds := client.Resource(crdResource("v1"))
-	patch := func(finalizers string) {
-		t.Helper()
-		if _, err := crds.Patch(t.Context(), "trees.example.com", types.MergePatchType, []byte(`{"metadata":{"finalizers":`+finalizers+`}}`), metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	patch(`["example.com/hold"]`)
-	if err := crds.Delete(t.Context(), "trees.example.com", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*retryInterval)
-	defer cancel()
-	if err := installCRDs(ctx, s.config, []any{"testdata/crds"}); err == nil {
-		t.Fatal("the CRD is installed while its predecessor exists")
-	}
-	installed := make(chan error, 1)
-	go func() { installed <- installCRDs(t.Context(), s.config, []any{"testdata/crds"}) }()
-	patch("null")
-	if err := <-installed; err != nil {
-		t.Fatal(err)
-	}
-	crd, err := crds.Get(t.Context(), "trees.example.com", metav1.GetOptions{})
-	if err != nil || crd.GetDeletionTimestamp() != nil {
-		t.Errorf("got %v, %v", crd, err)
 	}
 }
 

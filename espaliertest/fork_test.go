@@ -250,6 +250,9 @@ func TestForkControllers(t *testing.T) {
 // TestForkMany runs forks at the same time, while the server is written to. Their goroutines and
 // their memory are gone after they have stopped.
 func TestForkMany(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many servers")
+	}
 	s := Start(t, WithCRDs("testdata/crds"))
 	for i := range 20 {
 		plant(t, s.Config(), fmt.Sprint("tree-", i))

@@ -188,6 +188,9 @@ func openFiles(t *testing.T) int {
 
 // TestResetLarge resets more data than fits into a transaction of etcd.
 func TestResetLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large CRDs")
+	}
 	var crds []any
 	for i := range 5 {
 		name := fmt.Sprintf("large%d", i)

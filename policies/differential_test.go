@@ -30,7 +30,11 @@ import (
 // server rejects. ESPALIER_POLICIES and ESPALIER_POLICY_SEED are those of TestGenerated.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
-	batches, seed := max(1, numberFrom(t, "ESPALIER_POLICIES", 60)/2), numberFrom(t, "ESPALIER_POLICY_SEED", 1)
+	policies := 60
+	if testing.Short() {
+		policies = 20
+	}
+	batches, seed := max(1, numberFrom(t, "ESPALIER_POLICIES", policies)/2), numberFrom(t, "ESPALIER_POLICY_SEED", 1)
 	definitions := definitionsOf(t, schema.KEP, hooked)
 	// What must happen, for each plugin.
 	expected := map[string][]string{

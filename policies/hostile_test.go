@@ -13,6 +13,10 @@ import (
 
 // TestHostile gives an Evaluator wrong and large input: it reports it, and panics never.
 func TestHostile(t *testing.T) {
+	many := 500
+	if testing.Short() {
+		many = 50
+	}
 	t.Run("objects", func(t *testing.T) {
 		var list []policies.Object
 		for _, text := range []string{"", "null", "[]", "{", `"x"`, `{"kind": 1}`, `{"apiVersion": "admissionregistration.k8s.io/v1"}`,
@@ -47,7 +51,7 @@ func TestHostile(t *testing.T) {
 	})
 	t.Run("many policies", func(t *testing.T) {
 		text := &strings.Builder{}
-		for i := range 500 {
+		for i := range many {
 			fmt.Fprint(text, validatingPolicy(fmt.Sprintf("p%d", i), configMaps+fmt.Sprintf(`, validations: [{expression: "object.metadata.name != 'a%d'"}]`, i), "validationActions: [Deny]"))
 			fmt.Fprint(text, mutatingPolicy(fmt.Sprintf("p%d", i), pods+`, reinvocationPolicy: IfNeeded, mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/a', value: 1}]"}}]`, only))
 		}
@@ -55,8 +59,8 @@ func TestHostile(t *testing.T) {
 		if err != nil || len(problems) > 0 {
 			t.Fatal(err, len(problems))
 		}
-		r, err := e.Evaluate(t.Context(), policies.Request{Object: toJSON(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a499}}")})
-		if err != nil || r.Rejected == nil || len(r.Decisions) != 1 || r.Decisions[0].Name != "p499" {
+		r, err := e.Evaluate(t.Context(), policies.Request{Object: toJSON(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a49}}")})
+		if err != nil || r.Rejected == nil || len(r.Decisions) != 1 || r.Decisions[0].Name != "p49" {
 			t.Error(err, r)
 		}
 	})
@@ -90,6 +94,9 @@ func TestHostile(t *testing.T) {
 
 // TestCostlyCall evaluates a policy whose call takes minutes for a pod with many arguments.
 func TestCostlyCall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a costly call")
+	}
 	e, problems, err := policies.New(t.Context(), policies.Config{Objects: objects(t,
 		validatingPolicy("a", pods+`, validations: [{expression: "object.spec.containers.all(c, c.args.distinct().size() > 0)"}]`, "validationActions: [Deny]"))})
 	if err != nil || len(problems) > 0 {

@@ -30,8 +30,11 @@ func claim(name string, expressions ...string) string {
 	return string(data)
 }
 
-// TestClaims has a user who may edit one namespace send selectors that would take long to compile, or much memory.
-func TestClaims(t *testing.T) {
+// TestExpensiveClaims has a user who may edit one namespace send selectors that would take long to compile, or much memory.
+func TestExpensiveClaims(t *testing.T) {
+	if testing.Short() {
+		t.Skip("expressions that are expensive to compile")
+	}
 	t.Parallel()
 	s := servertest.Start(t, servertest.Options(t))
 	servertest.Bind(t, servertest.Clientset(t, s, nil, "application/json"), "edit", "eve", "default")
@@ -61,9 +64,9 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestStored starts a server with a CRD and a policy that were stored before there was a bound. The CRD is served and can be
+// TestExpensiveStored starts a server with a CRD and a policy that were stored before there was a bound. The CRD is served and can be
 // updated, and its rule rejects each object that it is for. So does the policy.
-func TestStored(t *testing.T) {
+func TestExpensiveStored(t *testing.T) {
 	t.Parallel()
 	const crd, things = servertest.CRDs + "/things.example.com", "/apis/example.com/v1/namespaces/default/things"
 	const policies, registry = "/apis/admissionregistration.k8s.io/v1/", "/registry/"

@@ -45,7 +45,7 @@ func TestConfigure(t *testing.T) {
 		{"Nothing", "", `there is no plugin "Nothing"`},
 	} {
 		p, err := dynamic.New(dynamic.Config{Store: &store.Store{}}).Plugin(test.plugin, []byte(test.file))
-		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) || (p == nil) != (err != nil) {
+		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) || err == nil && p == nil {
 			t.Errorf("%s %s: %v, %v", test.plugin, test.file, p, err)
 		}
 	}
@@ -94,11 +94,12 @@ func TestUnreadableConfigurations(t *testing.T) {
 	}
 	const policy = "/registry/validatingadmissionpolicies/p"
 	put(policy)
-	for i, resource := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "mutatingadmissionpolicybindings", "validatingadmissionpolicybindings"} {
+	for resource, spec := range map[string]string{"mutatingwebhookconfigurations": "", "validatingwebhookconfigurations": "",
+		"mutatingadmissionpolicybindings": `,"spec":{"policyName":"none"}`, "validatingadmissionpolicybindings": `,"spec":{"policyName":"none","validationActions":["Deny"]}`} {
 		key := "/registry/" + resource + "/broken"
 		put(key)
 		written(key)
-		p.Must(http.StatusCreated, http.MethodPost, api+"validatingwebhookconfigurations", fmt.Sprintf(`{"metadata":{"name":"good-%d"}}`, i))
+		p.Must(http.StatusCreated, http.MethodPost, api+resource, `{"metadata":{"name":"good"}`+spec+`}`)
 		remove(key)
 	}
 	// A policy that cannot be read matters if it has a binding.

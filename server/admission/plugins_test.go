@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,13 +24,13 @@ func plainPod(name string) *corev1.Pod {
 	}
 }
 
-// TestOtherPlugins checks plugins on a real server: pod security with its warnings, owner
-// references, and the rate of events.
+// TestOtherPlugins checks plugins on a real server: pod security with its warnings, and owner
+// references.
 func TestOtherPlugins(t *testing.T) {
 	t.Parallel()
 	o := servertest.Options(t)
 	o.Controllers = []string{"*", "-garbagecollector"} // the owners of the test do not exist
-	o.EnableAdmissionPlugins = []string{"OwnerReferencesPermissionEnforcement", "EventRateLimit", "NamespaceAutoProvision"}
+	o.EnableAdmissionPlugins = []string{"OwnerReferencesPermissionEnforcement"}
 	o.AdmissionControlConfigFile = filepath.Join(t.TempDir(), "admission.yaml")
 	o.AuditLogPath, o.AuditPolicyFile = filepath.Join(t.TempDir(), "audit.log"), filepath.Join(t.TempDir(), "audit.yaml")
 	for path, text := range map[string]string{
@@ -39,11 +38,6 @@ func TestOtherPlugins(t *testing.T) {
 apiVersion: apiserver.config.k8s.io/v1
 kind: AdmissionConfiguration
 plugins:
-- name: EventRateLimit
-  configuration:
-    apiVersion: eventratelimit.admission.k8s.io/v1alpha1
-    kind: Configuration
-    limits: [{type: Namespace, qps: 1, burst: 2}]
 - name: PodSecurity
   configuration:
     apiVersion: pod-security.admission.config.k8s.io/v1
@@ -144,36 +138,6 @@ plugins:
 		}
 		if _, err = api.CoreV1().ConfigMaps("default").Update(ctx, created, metav1.UpdateOptions{}); err != nil {
 			t.Errorf("the administrator: %v", err)
-		}
-	})
-
-	t.Run("events", func(t *testing.T) {
-		var limited atomic.Int64
-		var wait sync.WaitGroup
-		for i := range 20 {
-			wait.Go(func() {
-				e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("e-", i)}, InvolvedObject: corev1.ObjectReference{Namespace: "default", Name: "x"}}
-				// Without a limit of retries, client-go waits and tries again.
-				err := api.CoreV1().RESTClient().Post().Namespace("default").Resource("events").MaxRetries(0).Body(e).Do(ctx).Error()
-				if apierrors.IsTooManyRequests(err) && strings.Contains(err.Error(), "limit reached on type Namespace for key default") {
-					limited.Add(1)
-				} else if err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wait.Wait()
-		if limited.Load() == 0 {
-			t.Error("no event was too many")
-		}
-	})
-
-	t.Run("namespaces", func(t *testing.T) {
-		if _, err := api.CoreV1().ConfigMaps("fresh").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := api.CoreV1().Namespaces().Get(ctx, "fresh", metav1.GetOptions{}); err != nil {
-			t.Error(err)
 		}
 	})
 }

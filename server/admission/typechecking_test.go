@@ -125,7 +125,7 @@ func gardenCRD(field string) string {
 		"properties":{"spec":{"type":"object","properties":{"` + field + `":{"type":"integer"}}}}}}}]}}`
 }
 
-func TestBuiltin(t *testing.T) {
+func TestTypeChecking(t *testing.T) {
 	t.Parallel()
 	p := newPolicies(t, espaliertest.Start(t))
 	const bad = "object.spec.replica > 1"
@@ -188,8 +188,8 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
-// TestCRDs changes the CRD that policies of two servers concern.
-func TestCRDs(t *testing.T) {
+// TestTypeCheckingOfCRDs changes the CRD that policies of two servers concern.
+func TestTypeCheckingOfCRDs(t *testing.T) {
 	t.Parallel()
 	const expression = "object.spec.beds > 1"
 	c := servertest.NewCluster(t)
@@ -220,8 +220,8 @@ func TestCRDs(t *testing.T) {
 	p.await("params")
 }
 
-// TestOff checks that the controller can be switched off.
-func TestOff(t *testing.T) {
+// TestTypeCheckingOff checks that the controller can be switched off.
+func TestTypeCheckingOff(t *testing.T) {
 	t.Parallel()
 	s := espaliertest.Start(t, espaliertest.WithFlags("--controllers=*,-validatingadmissionpolicy-status-controller"))
 	p := newPolicies(t, s)
@@ -232,8 +232,11 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// TestManyWarnings has a policy whose warnings together are too large to be stored: its status has the first ones.
-func TestManyWarnings(t *testing.T) {
+// TestTypeCheckingManyWarnings has a policy whose warnings together are too large to be stored: its status has the first ones.
+func TestTypeCheckingManyWarnings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many warnings")
+	}
 	t.Parallel()
 	p := newPolicies(t, espaliertest.Start(t))
 	var expressions []string
@@ -264,9 +267,12 @@ func TestManyWarnings(t *testing.T) {
 	})
 }
 
-// TestManyCombinations has policies that Kubernetes' type checker needs hours for. Their status says which
+// TestTypeCheckingManyCombinations has policies that Kubernetes' type checker needs hours for. Their status says which
 // expressions are not checked.
-func TestManyCombinations(t *testing.T) {
+func TestTypeCheckingManyCombinations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("policies that are expensive to check")
+	}
 	t.Parallel()
 	p := newPolicies(t, espaliertest.Start(t))
 	many := func(format string, n int) (list []string) {

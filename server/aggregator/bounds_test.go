@@ -27,6 +27,9 @@ func allocated(f func()) uint64 {
 // TestSmallObjects has servers whose documents are within the limits of their sizes, but have millions of
 // objects, each of which would need hundreds of bytes. Other tests may not run at the same time.
 func TestSmallObjects(t *testing.T) {
+	if testing.Short() {
+		t.Skip("allocates hundreds of megabytes")
+	}
 	const most = 400 << 20
 	answer := ""
 	o := newOthers(t, func(w http.ResponseWriter, r *http.Request) {

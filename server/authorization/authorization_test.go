@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -295,41 +294,6 @@ func TestStructured(t *testing.T) {
 			t.Errorf("%s\ngot %v, want %s", text, err, want)
 		}
 	}
-}
-
-// TestReload changes the configuration of a running authorizer.
-func TestReload(t *testing.T) {
-	t.Parallel()
-	h := newHook(t)
-	f := DefaultFlags()
-	f.File = filepath.Join(t.TempDir(), "config.yaml")
-	write(t, f.File, structured(h, "30s", "Deny", "", "RBAC"))
-	a := create(t, f)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- a.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}()
-	until := func(name string, want authorizer.Decision) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); ask(t, a, name, "") != want; time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s: no decision %v", name, want)
-			}
-		}
-	}
-	until("allowed", allow)
-	write(t, f.File, structured(h, "30s", "Deny", "request.user == 'denied'", "RBAC"))
-	until("allowed", noOpinion)
-	if ask(t, a, "denied", "") != deny || ask(t, a, "known", "") != allow {
-		t.Error("the new configuration is not in use")
-	}
-	write(t, f.File, structured(h, "30s", "Deny", "", "RBAC", "AlwaysAllow"))
-	until("unknown", allow)
 }
 
 // TestReloadInvalid checks that an invalid configuration does not replace a valid one.

@@ -12,7 +12,7 @@ import (
 	"espalier.dev/server/servertest"
 )
 
-func TestAuth(t *testing.T) {
+func TestCredentials(t *testing.T) {
 	dir := t.TempDir()
 	tokens := filepath.Join(dir, "tokens.csv")
 	if err := os.WriteFile(tokens, []byte("root-token,root,1,\"system:masters,other\"\nuser-token,user,2\n"), 0o600); err != nil {

@@ -303,6 +303,9 @@ func TestAddressesNotServed(t *testing.T) {
 
 // TestAddressesInKine checks the IPAddresses where a transaction can write one object.
 func TestAddressesInKine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs kine")
+	}
 	t.Parallel()
 	o := servertest.EtcdOptions(t)
 	o.Etcd.URLs = []string{kinetest.Start(t).URL}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestBodies sends bodies that this server would reject, or read as a whole first, to another server.
-func TestBodies(t *testing.T) {
+// TestAggregatorBodies sends bodies that this server would reject, or read as a whole first, to another server.
+func TestAggregatorBodies(t *testing.T) {
 	t.Parallel()
 	s, c := start(t)
 	b := newBackend(t, "bodies", "bodies.example.com")

@@ -13,9 +13,9 @@ import (
 	"espalier.dev/server/servertest"
 )
 
-// TestShare has a server that does not answer: it takes only a part of the seats of this one, and watches and upgrades
+// TestAggregatorShare has a server that does not answer: it takes only a part of the seats of this one, and watches and upgrades
 // of it do not count.
-func TestShare(t *testing.T) {
+func TestAggregatorShare(t *testing.T) {
 	t.Parallel()
 	o := servertest.Options(t)
 	o.MaxRequestsInFlight, o.MaxMutatingRequestsInFlight = 8, 4

@@ -26,8 +26,8 @@ func start(t *testing.T) (*server.Server, *http.Client) {
 	return s, servertest.Client(t, s, nil)
 }
 
-// TestProxy sends requests to a server behind the proxy.
-func TestProxy(t *testing.T) {
+// TestAggregatorProxy sends requests to a server behind the proxy.
+func TestAggregatorProxy(t *testing.T) {
 	t.Parallel()
 	s, c := start(t)
 	b := newBackend(t, "widgets", "widgets.example.com")
@@ -317,9 +317,9 @@ func checkAutomatic(t *testing.T, s *server.Server, c *http.Client) {
 	gone(t, s, c, apiServices+"/v1.crd.example.com")
 }
 
-// TestHangs has a server that stops to answer: nothing else does, and requests end. An upgraded connection goes on,
+// TestAggregatorHangs has a server that stops to answer: nothing else does, and requests end. An upgraded connection goes on,
 // whatever its resource is.
-func TestHangs(t *testing.T) {
+func TestAggregatorHangs(t *testing.T) {
 	t.Parallel()
 	o := servertest.Options(t)
 	o.RequestTimeout = 4 * time.Second // enough for the first request for API services
@@ -352,8 +352,8 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// TestLies has servers with wrong documents: they cannot change what this server says about itself.
-func TestLies(t *testing.T) {
+// TestAggregatorLies has servers with wrong documents: they cannot change what this server says about itself.
+func TestAggregatorLies(t *testing.T) {
 	t.Parallel()
 	s, c := start(t)
 	const accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -411,8 +411,8 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestUntrusted has a server whose certificate is not that of the API service.
-func TestUntrusted(t *testing.T) {
+// TestAggregatorUntrusted has a server whose certificate is not that of the API service.
+func TestAggregatorUntrusted(t *testing.T) {
 	t.Parallel()
 	s, c := start(t)
 	b := newBackend(t, "another", "untrusted.example.com")
@@ -433,9 +433,9 @@ func TestUntrusted(t *testing.T) {
 
 const configMaps = "/api/v1/namespaces/default/configmaps"
 
-// TestTakesOver has an API service for the version of a CRD: only a client can give it to another server,
+// TestAggregatorTakesOver has an API service for the version of a CRD: only a client can give it to another server,
 // and it stays so after a restart.
-func TestTakesOver(t *testing.T) {
+func TestAggregatorTakesOver(t *testing.T) {
 	t.Parallel()
 	o := servertest.Options(t)
 	s, err := servertest.TryStart(t, o)
@@ -490,8 +490,8 @@ func TestTakesOver(t *testing.T) {
 	gone(t, s, c, configMaps+"/remote")
 }
 
-// TestNothingStored checks that a server stores no API services before a client asks for them.
-func TestNothingStored(t *testing.T) {
+// TestAggregatorNothingStored checks that a server stores no API services before a client asks for them.
+func TestAggregatorNothingStored(t *testing.T) {
 	t.Parallel()
 	o := servertest.Options(t)
 	s := servertest.Start(t, o)
@@ -514,9 +514,9 @@ func TestNothingStored(t *testing.T) {
 	}
 }
 
-// TestForeignName has a stored API service whose name is not that of a group and version, which no client of this
+// TestAggregatorForeignName has a stored API service whose name is not that of a group and version, which no client of this
 // server can create.
-func TestForeignName(t *testing.T) {
+func TestAggregatorForeignName(t *testing.T) {
 	t.Parallel()
 	o := servertest.Options(t)
 	s := servertest.Start(t, o)

@@ -79,8 +79,11 @@ func (c *connection) exchange(t *testing.T) {
 	}
 }
 
-// TestUpgradeTooLarge has a server that sends too much before the upgrade. Afterwards it may send more.
-func TestUpgradeTooLarge(t *testing.T) {
+// TestAggregatorUpgradeTooLarge has a server that sends too much before the upgrade. Afterwards it may send more.
+func TestAggregatorUpgradeTooLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large answers")
+	}
 	t.Parallel()
 	s, c := start(t)
 	b := newBackend(t, "large", "large.example.com")
@@ -124,8 +127,8 @@ func TestUpgradeTooLarge(t *testing.T) {
 	}
 }
 
-// TestStop has long-running requests that are open when the server stops: they end, on both sides.
-func TestStop(t *testing.T) {
+// TestAggregatorStop has long-running requests that are open when the server stops: they end, on both sides.
+func TestAggregatorStop(t *testing.T) {
 	t.Parallel()
 	o := servertest.Options(t)
 	o.Ephemeral = false // it would close all connections

@@ -87,41 +87,6 @@ func TestOpenAPIReferences(t *testing.T) {
 	}
 }
 
-func TestOpenAPISchemas(t *testing.T) {
-	t.Parallel()
-	v3, v2 := documents(t)
-	pod := v3.Components.Schemas["io.k8s.api.core.v1.PodSpec"]
-	containers := pod.Properties["containers"]
-	if got := containers.Extensions["x-kubernetes-list-map-keys"]; !slices.Equal(got.([]any), []any{"name"}) {
-		t.Errorf("got map keys %v", got)
-	}
-	if containers.Extensions["x-kubernetes-list-type"] != "map" || containers.Extensions["x-kubernetes-patch-merge-key"] != "name" || containers.Description == "" {
-		t.Errorf("unexpected schema %v", containers)
-	}
-	if !slices.Equal(pod.Required, []string{"containers"}) {
-		t.Errorf("got required %v", pod.Required)
-	}
-	policy := pod.Properties["restartPolicy"]
-	if !slices.Equal(policy.Enum, []any{"Always", "Never", "OnFailure"}) || !strings.Contains(policy.Description, "\n\nPossible enum values:\n - `\"Always\"`\n") {
-		t.Errorf("unexpected schema %v", policy)
-	}
-	port := v3.Components.Schemas["io.k8s.api.core.v1.ServicePort"].Properties["protocol"]
-	if port.Default != "TCP" {
-		t.Errorf("got default %v", port.Default)
-	}
-	selector := v3.Components.Schemas["io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"]
-	if selector.Extensions["x-kubernetes-map-type"] != "atomic" {
-		t.Errorf("unexpected schema %v", selector)
-	}
-	const intOrString = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
-	if s := v3.Components.Schemas[intOrString]; len(s.OneOf) != 2 || len(s.Type) != 0 {
-		t.Errorf("unexpected schema %v", s)
-	}
-	if s := v2.Definitions[intOrString]; len(s.OneOf) != 0 || !slices.Equal(s.Type, []string{"string"}) {
-		t.Errorf("unexpected schema %v", s)
-	}
-}
-
 // noCatalog has no CRDs.
 type noCatalog struct{}
 

@@ -17,6 +17,9 @@ import (
 
 // TestCostlyQuantities sends quantities that would take very long to parse, or to compare.
 func TestCostlyQuantities(t *testing.T) {
+	if testing.Short() {
+		t.Skip("costly quantities")
+	}
 	t.Parallel()
 	s := servertest.Start(t, servertest.Options(t))
 	admin := servertest.Client(t, s, nil)

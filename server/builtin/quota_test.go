@@ -189,7 +189,9 @@ func TestQuotaServers(t *testing.T) {
 	ctx := context.Background()
 	var api []*kubernetes.Clientset
 	for range 2 {
-		set, err := kubernetes.NewForConfig(c.Start().Config())
+		config := c.Start().Config()
+		config.QPS = -1
+		set, err := kubernetes.NewForConfig(config)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -71,37 +71,6 @@ func TestData(t *testing.T) {
 	}
 }
 
-// TestMatchesResource checks the forms of resources.
-func TestMatchesResource(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		pattern, group, resource, subresource string
-		want                                  bool
-	}{
-		{"", "apps", "deployments", "status", true},
-		{"deployments", "apps", "deployments", "", true},
-		{"deployments", "apps", "deployments", "status", false},
-		{"deployments/status", "apps", "deployments", "status", true},
-		{"deployments/status", "apps", "deployments", "", false},
-		{"deployments/*", "apps", "deployments", "", true},
-		{"deployments/*", "apps", "deployments", "scale", true},
-		{"deployments.apps", "apps", "deployments", "", true},
-		{"deployments.apps", "extensions", "deployments", "", false},
-		{"deployments.", "apps", "deployments", "", false},
-		{"pods.", "", "pods", "", true},
-		{"trees.a.example.com", "a.example.com", "trees", "", true},
-		{"*.apps", "apps", "deployments", "", true},
-		{"*.apps", "", "pods", "", false},
-		{"*/scale", "apps", "deployments", "scale", true},
-		{"pods.*", "apps", "pods", "", true},
-		{"pods", "", "podtemplates", "", false},
-	} {
-		if got := matchesResource(test.pattern, test.group, test.resource, test.subresource); got != test.want {
-			t.Errorf("%+v: got %v", test, got)
-		}
-	}
-}
-
 // decisions returns what the faults of a seed do to the requests of clients, for each client and
 // object in the order of its requests. The clients take turns as turn says.
 func decisions(t *testing.T, seed uint64, turn func(step int) int) map[string][]string {
@@ -174,22 +143,6 @@ func TestProbability(t *testing.T) {
 	}
 	if fired < 2800 || fired > 3200 {
 		t.Errorf("%d of 10000", fired)
-	}
-}
-
-// TestNameIn checks bodies without a name.
-func TestNameIn(t *testing.T) {
-	t.Parallel()
-	for body, want := range map[string]string{
-		`{"metadata":{"name":"a"}}`:         "a",
-		`{"metadata":{"generateName":"a"}}`: "",
-		`{"metadata":`:                      "",
-		"k8s\x00\xff\xff":                   "",
-		"":                                  "",
-	} {
-		if got := nameIn([]byte(body)); got != want {
-			t.Errorf("%q: got %q", body, got)
-		}
 	}
 }
 

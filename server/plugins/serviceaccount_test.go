@@ -2,8 +2,6 @@ package plugins_test
 
 import (
 	"context"
-	"encoding/json"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	"sigs.k8s.io/yaml"
 
 	"espalier.dev/server/plugins"
 )
@@ -27,14 +24,6 @@ const accounts = `
 {apiVersion: v1, kind: ServiceAccount, metadata: {name: quiet, namespace: ns}, automountServiceAccountToken: false}
 {apiVersion: v1, kind: ServiceAccount, metadata: {name: strict, namespace: ns, annotations: {kubernetes.io/enforce-mountable-secrets: "true"}}, secrets: [{name: mine}], imagePullSecrets: [{name: registry}]}
 `
-
-// tokenOf is the volume with the token, as it is added to pods.
-const tokenOf = `{name: kube-api-access-xxxxx, projected: {defaultMode: 420, sources: [
-  {serviceAccountToken: {path: token, expirationSeconds: 3607}},
-  {configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}},
-  {downwardAPI: {items: [{path: namespace, fieldRef: {apiVersion: v1, fieldPath: metadata.namespace}}]}}]}}`
-
-const tokenMount = `{name: kube-api-access-xxxxx, readOnly: true, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}`
 
 // accountPlugin returns the plugin ServiceAccount.
 func accountPlugin(t *testing.T, objects plugins.Lister) admission.MutationInterface {
@@ -55,45 +44,6 @@ func accountPlugin(t *testing.T, objects plugins.Lister) admission.MutationInter
 // createPod returns the request that creates a pod.
 func createPod(obj runtime.Object) admission.Attributes {
 	return admission.NewAttributesRecord(obj, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p", corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, &metav1.CreateOptions{}, false, nil)
-}
-
-func TestServiceAccountMutation(t *testing.T) {
-	random := regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`)
-	for _, tt := range []struct{ name, spec, want string }{
-		{"default", `{containers: [{name: a, image: i}], initContainers: [{name: b, image: i}]}`,
-			`{serviceAccountName: default, serviceAccount: default, containers: [{name: a, image: i, volumeMounts: [` + tokenMount + `]}], initContainers: [{name: b, image: i, volumeMounts: [` + tokenMount + `]}], volumes: [` + tokenOf + `]}`},
-		{"pull secrets", `{serviceAccountName: pull, automountServiceAccountToken: false, containers: [{name: a, image: i}]}`,
-			`{serviceAccountName: pull, serviceAccount: pull, automountServiceAccountToken: false, containers: [{name: a, image: i}], imagePullSecrets: [{name: registry}]}`},
-		{"own pull secrets", `{serviceAccountName: pull, automountServiceAccountToken: false, containers: [{name: a, image: i}], imagePullSecrets: [{name: own}]}`,
-			`{serviceAccountName: pull, serviceAccount: pull, automountServiceAccountToken: false, containers: [{name: a, image: i}], imagePullSecrets: [{name: own}]}`},
-		{"an account without a mount", `{serviceAccountName: quiet, containers: [{name: a, image: i}]}`,
-			`{serviceAccountName: quiet, serviceAccount: quiet, containers: [{name: a, image: i}]}`},
-		{"a pod with a mount", `{serviceAccountName: quiet, automountServiceAccountToken: true, containers: [{name: a, image: i}]}`,
-			`{serviceAccountName: quiet, serviceAccount: quiet, automountServiceAccountToken: true, containers: [{name: a, image: i, volumeMounts: [` + tokenMount + `]}], volumes: [` + tokenOf + `]}`},
-		{"an own volume", `{containers: [{name: a, image: i}], volumes: [{name: kube-api-access-mine1, emptyDir: {}}]}`,
-			`{serviceAccountName: default, serviceAccount: default, containers: [{name: a, image: i, volumeMounts: [` + tokenMount + `]}], volumes: [{name: kube-api-access-xxxxx, emptyDir: {}}]}`},
-		{"something at the path", `{containers: [{name: a, image: i, volumeMounts: [{name: v, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}]}], volumes: [{name: v, emptyDir: {}}]}`,
-			`{serviceAccountName: default, serviceAccount: default, containers: [{name: a, image: i, volumeMounts: [{name: v, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}]}], volumes: [{name: v, emptyDir: {}}]}`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var pod corev1.Pod
-			if err := yaml.UnmarshalStrict([]byte(tt.spec), &pod.Spec); err != nil {
-				t.Fatal(err)
-			}
-			if err := accountPlugin(t, stored(decode(t, accounts))).Admit(context.Background(), createPod(&pod), nil); err != nil {
-				t.Fatal(err)
-			}
-			var want corev1.PodSpec
-			if err := yaml.UnmarshalStrict([]byte(tt.want), &want); err != nil {
-				t.Fatal(err)
-			}
-			got, _ := json.Marshal(pod.Spec)
-			expected, _ := json.Marshal(want)
-			if text := random.ReplaceAllString(string(got), "kube-api-access-xxxxx"); text != string(expected) {
-				t.Errorf("got  %s\nwant %s", text, expected)
-			}
-		})
-	}
 }
 
 func TestServiceAccountRejection(t *testing.T) {

@@ -9,13 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"sigs.k8s.io/yaml"
 )
@@ -223,62 +221,5 @@ func TestScopes(t *testing.T) {
 		if got := fmt.Sprint(err); err == nil && want != "" || err != nil && got != want {
 			t.Errorf("%s: got %v, want %s", spec, err, want)
 		}
-	}
-}
-
-// TestCharges checks that a charge counts until its object is stored or its request has failed.
-func TestCharges(t *testing.T) {
-	t.Parallel()
-	m := newMemory(t, "{metadata: {name: q}, spec: {hard: {count/crontabs.example.com: 9}}}")
-	p := plugin(t, m, "")
-	charges := p.config.Charges
-	request := func(name string) context.CancelFunc {
-		ctx, cancel := context.WithCancel(context.Background())
-		obj := &corev1.ConfigMap{}
-		obj.Name, obj.UID = name, types.UID("uid-"+name)
-		if err := p.Validate(ctx, attributes(obj, nil, "crontabs.example.com", false), nil); err != nil {
-			t.Fatal(err)
-		}
-		return cancel
-	}
-	pending := func(stored ...string) string {
-		sum := charges.pending("ns", "q", func(key string) bool {
-			for _, s := range stored {
-				if key == "crontabs.example.com/ns/"+s {
-					return true
-				}
-			}
-			return false
-		})
-		q := sum["count/crontabs.example.com"]
-		return q.String()
-	}
-	endA, endB, endC := request("a"), request("b"), request("c")
-	defer endC()
-	if got := pending(); got != "3" {
-		t.Error(got)
-	}
-	// a is stored, but its event has not come.
-	if got := pending("a"); got != "2" {
-		t.Error(got)
-	}
-	charges.stored("crontabs.example.com/ns/a", func() types.UID { return "uid-a" })
-	// Another object has the name of b.
-	charges.stored("crontabs.example.com/ns/b", func() types.UID { return "other" })
-	endA()
-	endB()
-	for deadline := time.Now().Add(time.Minute); len(charges.due(0)) == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the end of a request is not seen")
-		}
-	}
-	if again := charges.settle("ns"); !again["q"] {
-		t.Errorf("the quota is not counted again: %v", again)
-	}
-	if got := pending(); got != "1" {
-		t.Errorf("got %s, want the charge of c", got)
-	}
-	if again := charges.settle("ns"); len(again) != 0 {
-		t.Errorf("a request that runs is settled: %v", again)
 	}
 }

@@ -76,67 +76,6 @@ func ask(t testing.TB, a *roles.Authorizer, who user.Info, namespace, request st
 	return decision == authorizer.DecisionAllow, reason
 }
 
-func TestRules(t *testing.T) {
-	t.Parallel()
-	who := &user.DefaultInfo{Name: "u"}
-	w := newWorld(t)
-	for _, test := range []struct {
-		rule rbacv1.PolicyRule
-		yes  []string
-		no   []string
-	}{
-		{
-			resourceRule("get list", "core apps", "pods pods/log", ""),
-			[]string{"get core pods", "list apps pods", "get core pods x", "get core pods/log x"},
-			[]string{"watch core pods", "get batch pods", "get core pod", "get core pods/status x", "get core services/log", "get /pods"},
-		},
-		{
-			resourceRule("*", "*", "*", ""),
-			[]string{"get core pods", "x y z/a b"}, []string{"get /healthz"},
-		},
-		{
-			resourceRule("update", "apps", "*/scale", ""),
-			[]string{"update apps deployments/scale x", "update apps */scale"},
-			[]string{"update apps deployments x", "update apps scale", "update apps deployments/status x", "update apps deployments/xscale", "update core pods/scale"},
-		},
-		{
-			resourceRule("get", "core", "secrets", "a b"),
-			[]string{"get core secrets a", "get core secrets b"}, []string{"get core secrets c", "get core secrets", "list core secrets"},
-		},
-		{
-			resourceRule("get", "core", "secrets", strings.Repeat("n ", 20)+"z"),
-			[]string{"get core secrets n", "get core secrets z"}, []string{"get core secrets y", "get core secrets"},
-		},
-		{
-			pathRule("get", "/healthz /api/* /a*b"),
-			[]string{"get /healthz", "get /api/", "get /api/v1/x", "get /a*b"},
-			[]string{"get /healthz/", "get /api", "post /healthz", "get /axb", "get core pods"},
-		},
-		{pathRule("*", "*"), []string{"get /", "post /x"}, []string{"get core pods"}},
-		{pathRule("get", "/x**"), []string{"get /x", "get /xy", "get /x*"}, []string{"get /"}},
-	} {
-		a := w.put(clusterRole("r", test.rule), clusterBinding("b", "r", userSubject("u")))
-		for _, q := range test.yes {
-			if ok, _ := ask(t, a, who, "ns", q); !ok {
-				t.Errorf("%v does not allow %s", test.rule, q)
-			}
-		}
-		for _, q := range test.no {
-			if ok, _ := ask(t, a, who, "ns", q); ok {
-				t.Errorf("%v allows %s", test.rule, q)
-			}
-		}
-	}
-	// A role with rules for several groups: those for all groups count in each of them.
-	a := newWorld(t).put(clusterBinding("b", "r", userSubject("u")),
-		clusterRole("r", resourceRule("get", "apps", "deployments", ""), resourceRule("get", "*", "x", ""), resourceRule("list", "core * core", "y", "")))
-	for q, want := range map[string]bool{"get apps x": true, "get core x": true, "get other x": true, "get apps deployments": true, "get core deployments": false, "list core y": true, "list apps y": true} {
-		if ok, _ := ask(t, a, who, "", q); ok != want {
-			t.Errorf("%s: %v", q, ok)
-		}
-	}
-}
-
 func TestBindings(t *testing.T) {
 	t.Parallel()
 	get := resourceRule("get", "core", "pods", "")
@@ -199,22 +138,5 @@ func TestBindings(t *testing.T) {
 	// The rules of all, by-cluster-role and lists.
 	if !reflect.DeepEqual(verbs, []string{"get", "get", "list"}) || len(paths) != 2 {
 		t.Errorf("%v %v", verbs, paths)
-	}
-}
-
-// TestManyGroups checks users with bindings of many groups: the order of the bindings decides
-// about the reason.
-func TestManyGroups(t *testing.T) {
-	t.Parallel()
-	list := []stored{clusterRole("r", resourceRule("get", "core", "pods", ""))}
-	who := &user.DefaultInfo{Name: "u"}
-	for i := range 20 {
-		name := string(rune('a' + i))
-		who.Groups = append(who.Groups, "g"+name)
-		list = append(list, clusterBinding("z"+string(rune('z'-i)), "r", groupSubject("g"+name)), clusterBinding(name, "missing", groupSubject("g"+name)))
-	}
-	a := newWorld(t).put(list...)
-	if ok, reason := ask(t, a, who, "", "get core pods"); !ok || reason != `RBAC: allowed by ClusterRoleBinding "zg" of ClusterRole "r" to Group "gt"` {
-		t.Errorf("%v %s", ok, reason)
 	}
 }

@@ -2,13 +2,11 @@ package roles_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -17,67 +15,6 @@ import (
 
 	"espalier.dev/server/roles"
 )
-
-func TestConfirm(t *testing.T) {
-	t.Parallel()
-	who := &user.DefaultInfo{Name: "u", Groups: []string{"g", "h"}}
-	const title = "user \"u\" (groups=[\"g\" \"h\"]) is attempting to grant RBAC permissions not currently held:\n"
-	w := newWorld(t)
-	for name, test := range map[string]struct {
-		have, want []rbacv1.PolicyRule
-		missing    string
-	}{
-		"nothing": {},
-		"none": {
-			want:    []rbacv1.PolicyRule{resourceRule("get list", "core", "pods", "")},
-			missing: `{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}`,
-		},
-		"equal":        {have: []rbacv1.PolicyRule{resourceRule("get list", "core", "pods", "a")}, want: []rbacv1.PolicyRule{resourceRule("list get", "core", "pods", "a")}},
-		"from several": {have: []rbacv1.PolicyRule{resourceRule("get", "core", "pods", ""), resourceRule("list", "*", "*", "")}, want: []rbacv1.PolicyRule{resourceRule("list get", "core", "pods", "a")}},
-		"all": {
-			have:    []rbacv1.PolicyRule{resourceRule("get", "core apps", "pods x", "")},
-			want:    []rbacv1.PolicyRule{resourceRule("*", "core", "pods", ""), resourceRule("get", "*", "pods", ""), resourceRule("get", "core", "*", "")},
-			missing: "{APIGroups:[\"\"], Resources:[\"*\"], Verbs:[\"get\"]}\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"*\"]}\n{APIGroups:[\"*\"], Resources:[\"pods\"], Verbs:[\"get\"]}",
-		},
-		"names": {
-			have:    []rbacv1.PolicyRule{resourceRule("get", "core", "pods", "a b")},
-			want:    []rbacv1.PolicyRule{resourceRule("get", "core", "pods", "b c"), resourceRule("get", "core", "pods", "")},
-			missing: "{APIGroups:[\"\"], Resources:[\"pods\"], ResourceNames:[\"c\"], Verbs:[\"get\"]}\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\"]}",
-		},
-		"subresources": {
-			have:    []rbacv1.PolicyRule{resourceRule("get", "core", "*/log pods", "")},
-			want:    []rbacv1.PolicyRule{resourceRule("get", "core", "pods/log */log pods/status", "")},
-			missing: `{APIGroups:[""], Resources:["pods/status"], Verbs:["get"]}`,
-		},
-		"paths": {
-			have:    []rbacv1.PolicyRule{pathRule("get", "/api/* /x")},
-			want:    []rbacv1.PolicyRule{pathRule("get put", "/api/v1 /api/* /x"), pathRule("get", "*")},
-			missing: "{NonResourceURLs:[\"*\"], Verbs:[\"get\"]}\n{NonResourceURLs:[\"/api/*\"], Verbs:[\"put\"]}\n{NonResourceURLs:[\"/api/v1\"], Verbs:[\"put\"]}\n{NonResourceURLs:[\"/x\"], Verbs:[\"put\"]}",
-		},
-		"twice": {
-			want:    []rbacv1.PolicyRule{resourceRule("get", "core", "pods", ""), resourceRule("get", "core", "pods", "")},
-			missing: `{APIGroups:[""], Resources:["pods"], Verbs:["get" "get"]}`,
-		},
-	} {
-		a := w.put(clusterRole("r", test.have...), clusterBinding("b", "r", groupSubject("h")))
-		got := ""
-		if err := a.Confirm(who, "", test.want); err != nil {
-			got = err.Error()
-		}
-		want := ""
-		if test.missing != "" {
-			want = title + test.missing
-		}
-		if got != want {
-			t.Errorf("%s:\n%s\nwant:\n%s", name, got, want)
-		}
-	}
-	a := newWorld(t).put(clusterBinding("b", "r", groupSubject("h")))
-	err := a.Confirm(who, "", []rbacv1.PolicyRule{resourceRule("get", "core", "pods", "")})
-	if want := title + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}; resolution errors: [clusterroles.rbac.authorization.k8s.io "r" not found]`; err == nil || err.Error() != want {
-		t.Errorf("%v", err)
-	}
-}
 
 // memory is a storage that only remembers the last object. An update begins with old.
 type memory struct {
@@ -197,78 +134,5 @@ func TestGuard(t *testing.T) {
 	m := &memory{}
 	if pods := rbacv1.Resource("pods"); guard.Wrap(pods, m) != rest.StandardStorage(m) {
 		t.Error("other resources are guarded")
-	}
-}
-
-// direct is a storage that writes to etcd, and does not wait until the store has it.
-type direct struct {
-	rest.StandardStorage
-	w *world
-}
-
-func (d *direct) Create(_ context.Context, obj runtime.Object, _ rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
-	out := obj.DeepCopyObject().(stored)
-	out.SetResourceVersion(fmt.Sprint(d.w.encode(obj.(stored))))
-	return out, nil
-}
-
-func (d *direct) Update(ctx context.Context, _ string, info rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc, _ rest.ValidateObjectUpdateFunc, _ bool, _ *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	obj, err := info.UpdatedObject(ctx, nil)
-	if err != nil {
-		return nil, false, err
-	}
-	out, err := d.Create(ctx, obj, nil, nil)
-	return out, false, err
-}
-
-func (d *direct) Delete(ctx context.Context, name string, _ rest.ValidateObjectFunc, _ *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	_, err := d.w.store.Client().Delete(ctx, "/registry/clusterrolebindings/"+name)
-	return nil, true, err
-}
-
-func (d *direct) DeleteCollection(ctx context.Context, _ rest.ValidateObjectFunc, _ *metav1.DeleteOptions, _ *metainternalversion.ListOptions) (runtime.Object, error) {
-	_, err := d.w.store.Client().Delete(ctx, "/registry/clusterrolebindings/b")
-	return nil, err
-}
-
-// TestReadYourWrites checks that a write counts for the next decision when it returns.
-func TestReadYourWrites(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.put(clusterRole("r", resourceRule("get", "core", "pods", "")))
-	guarded := roles.NewGuard(w.authorizer, w.authorizer, roles.Parameters{}).Wrap(rbacv1.Resource("clusterrolebindings"), &direct{w: w})
-	ctx := apirequest.WithUser(context.Background(), &user.DefaultInfo{Name: "admin", Groups: []string{"system:masters"}})
-	check := func(want bool) {
-		t.Helper()
-		if ok, _ := ask(t, w.authorizer, &user.DefaultInfo{Name: "u"}, "", "get core pods"); ok != want {
-			t.Fatalf("allowed: %v", ok)
-		}
-	}
-	bound, unbound := clusterBinding("b", "r", userSubject("u")), clusterBinding("b", "r")
-	for range 20 {
-		if _, err := guarded.Create(ctx, bound, nil, nil); err != nil {
-			t.Fatal(err)
-		}
-		check(true)
-		if _, _, err := guarded.Update(ctx, "b", rest.DefaultUpdatedObjectInfo(unbound), nil, nil, false, nil); err != nil {
-			t.Fatal(err)
-		}
-		check(false)
-		if _, _, err := guarded.Update(ctx, "b", rest.DefaultUpdatedObjectInfo(bound), nil, nil, false, nil); err != nil {
-			t.Fatal(err)
-		}
-		check(true)
-		if _, _, err := guarded.Delete(ctx, "b", nil, nil); err != nil {
-			t.Fatal(err)
-		}
-		check(false)
-		if _, err := guarded.Create(ctx, bound, nil, nil); err != nil {
-			t.Fatal(err)
-		}
-		check(true)
-		if _, err := guarded.DeleteCollection(ctx, nil, nil, nil); err != nil {
-			t.Fatal(err)
-		}
-		check(false)
 	}
 }

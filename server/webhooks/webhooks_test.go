@@ -37,21 +37,6 @@ func call(t *testing.T, ctx context.Context, h http.HandlerFunc) ([]byte, error)
 	return c.Post().Body([]byte("{}")).Do(ctx).Raw()
 }
 
-func TestRedirect(t *testing.T) {
-	t.Parallel()
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		t.Error("the object was sent elsewhere")
-	}))
-	t.Cleanup(elsewhere.Close)
-	for _, code := range []int{301, 302, 303, 307, 308} {
-		_, err := call(t, t.Context(), func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, code) })
-		var redirect *RedirectError
-		if !errors.As(err, &redirect) || redirect.Code != code || redirect.Location != elsewhere.URL {
-			t.Errorf("%d: %v", code, err)
-		}
-	}
-}
-
 func TestSize(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
