@@ -27,7 +27,10 @@ func TestCompleteCorpus(t *testing.T) {
 	}
 	definitions := map[string]*crd.Definition{}
 	keys := 0
-	for _, line := range testcase.Part(strings.Split(strings.TrimSpace(string(index)), "\n")[1:]) {
+	for i, line := range testcase.Part(strings.Split(strings.TrimSpace(string(index)), "\n")[1:]) {
+		if testing.Short() && i%4 > 0 {
+			continue
+		}
 		columns := strings.Split(line, "\t")
 		d, known := definitions[columns[1]]
 		if !known {

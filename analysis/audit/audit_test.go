@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
-	"espalier.dev/analysis"
 	"espalier.dev/analysis/audit"
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
@@ -98,18 +96,6 @@ v1 stored-invalid spec.text: Invalid value: not bbbbbbb: 2 objects, 2 values: d 
 	}
 }
 
-func TestFinding(t *testing.T) {
-	t.Parallel()
-	a := run(t, audit.Options{Examples: 1}, []object{job("b", `"steps":[{"n":7}]`), job("a", `"steps":[{"n":1},{"n":8}]`)})
-	f := a.Groups()[0].Finding()
-	want := analysis.Finding{Rule: "stored-invalid", Severity: analysis.Error, Path: "spec.steps[*].n",
-		Message: "Invalid value: spec.steps[*].n in body should be less than or equal to 5 (2 objects of jobs.example.com)",
-		Detail:  []string{"a (at a): spec.steps[1].n: Invalid value: 8: spec.steps[1].n in body should be less than or equal to 5", "and 1 more"}}
-	if fmt.Sprint(f) != fmt.Sprint(want) || !slices.Equal(f.Detail, want.Detail) {
-		t.Errorf("got %+v, want %+v", f, want)
-	}
-}
-
 // TestManyPaths checks that the number of groups is limited, and that their content does not
 // depend on the order of objects.
 func TestManyPaths(t *testing.T) {
@@ -135,21 +121,6 @@ func TestManyPaths(t *testing.T) {
 		if string(text) != first || len(groups[10].Examples) != 3 {
 			t.Fatalf("got %s, before %s", text, first)
 		}
-	}
-}
-
-// TestRules checks that each kind has a rule with a text.
-func TestRules(t *testing.T) {
-	t.Parallel()
-	seen := map[string]bool{}
-	for _, r := range audit.Rules() {
-		if seen[r.ID] || r.Summary == "" || r.Help == "" || r.Severity == "" {
-			t.Errorf("got %+v", r)
-		}
-		seen[r.ID] = true
-	}
-	if len(seen) != len(compliance.Kinds()) {
-		t.Errorf("got %d rules", len(seen))
 	}
 }
 

@@ -157,7 +157,10 @@ func TestAcceptedAlikeCorpus(t *testing.T) {
 	}
 	files = testcase.Part(files)
 	alike := 0
-	for _, file := range files {
+	for i, file := range files {
+		if testing.Short() && i%4 > 0 {
+			continue
+		}
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -14,32 +14,60 @@ import (
 // TestBrowser checks that the packages that may run in a browser have no forbidden
 // dependency. It uses the go command, because TestTree sees only direct imports.
 func TestBrowser(t *testing.T) {
+	t.Parallel()
 	dirs, without := browser()
+	patterns := []string{".", "./crd/cel"}
 	for _, dir := range dirs {
-		pkgs := browserDependencies(t, "./"+dir+"/...")
-		if len(pkgs) == 0 {
-			t.Errorf("there are no packages in %s", dir)
-		}
-		for path, deps := range pkgs {
+		patterns = append(patterns, "./"+dir+"/...")
+	}
+	all := dependencies(t, []string{"GOOS=js", "GOARCH=wasm"}, patterns...)
+	for _, dir := range dirs {
+		found := false
+		for path, deps := range all {
+			if _, ok := within(module+"/"+dir, path); !ok {
+				continue
+			}
+			found = true
 			for _, p := range without {
 				if dep := firstBelow(p, deps); dep != "" {
 					t.Errorf("%s depends on %s", path, dep)
 				}
 			}
 		}
+		if !found {
+			t.Errorf("there are no packages in %s", dir)
+		}
 	}
 	// Programs that use nothing but CRDs must not link the built-in kinds, 20 MB: package kinds
 	// registers itself in the root.
-	for path, deps := range browserDependencies(t, ".") {
-		if dep := firstBelow("k8s.io/api", deps); dep != "" {
-			t.Errorf("%s depends on %s", path, dep)
-		}
+	if dep := firstBelow("k8s.io/api", all[module]); dep != "" || all[module] == nil {
+		t.Errorf("%s depends on %q", module, dep)
 	}
 	// The check must find the dependencies of crd/cel, or it cannot find any.
-	for path, deps := range browserDependencies(t, "./crd/cel") {
-		for _, p := range []string{"k8s.io/apiserver", "github.com/google/cel-go"} {
+	for _, p := range []string{"k8s.io/apiserver", "github.com/google/cel-go"} {
+		if firstBelow(p, all[module+"/crd/cel"]) == "" {
+			t.Errorf("crd/cel does not depend on %s", p)
+		}
+	}
+}
+
+// TestNoServer checks that the command line without the server has none of the dependencies that
+// the tag leaves out.
+func TestNoServer(t *testing.T) {
+	t.Parallel()
+	const program = "./cmd/espalier"
+	for path, deps := range dependencies(t, nil, "-tags", "noserver,grpcnotrace", program) {
+		for _, p := range noServer() {
+			if dep := firstBelow(p, deps); dep != "" {
+				t.Errorf("%s with the tags of espalier-cli depends on %s", path, dep)
+			}
+		}
+	}
+	// The check must find the dependencies of the complete program, or it cannot find any.
+	for path, deps := range dependencies(t, nil, program) {
+		for _, p := range noServer() {
 			if firstBelow(p, deps) == "" {
-				t.Errorf("%s does not depend on %s", path, p)
+				t.Errorf("%s does not depend on %s: remove it from the list", path, p)
 			}
 		}
 	}
@@ -53,13 +81,6 @@ func firstBelow(path string, deps []string) string {
 		}
 	}
 	return ""
-}
-
-// browserDependencies returns the packages of a pattern with all their dependencies when compiled
-// to WebAssembly.
-func browserDependencies(t *testing.T, pattern string) map[string][]string {
-	t.Helper()
-	return dependencies(t, []string{"GOOS=js", "GOARCH=wasm"}, pattern)
 }
 
 // dependencies returns the packages that arguments of go list name, with all their dependencies in an

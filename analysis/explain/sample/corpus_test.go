@@ -29,7 +29,10 @@ func unsolved() []string { return nil }
 func TestCorpus(t *testing.T) {
 	var failed []string
 	versions, judged := 0, 0
-	for _, file := range testcase.Part(corpus(t)) {
+	for i, file := range testcase.Part(corpus(t)) {
+		if testing.Short() && i%4 > 0 {
+			continue
+		}
 		d := load(t, file, schema.Kubernetes)
 		admitter, err := espalier.New(t.Context(), d.CRD(), espalier.WithSemantics(schema.Kubernetes), espalier.WithRules(cel.Checker{}))
 		if err != nil {
