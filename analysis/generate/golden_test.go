@@ -16,7 +16,13 @@ var update = flag.Bool("update", false, "rewrite the expected results in testdat
 // TestGolden compares the types of the CRDs in testdata, and the problems, with those in a file.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	packages, problems := generate.Build(generatetest.Inputs(t, "testdata/crds.yaml"))
+	golden(t, "testdata/crds.yaml", "testdata/golden.txt")
+	golden(t, "testdata/outlines.yaml", "testdata/outlines.txt")
+}
+
+func golden(t *testing.T, crds, want string) {
+	t.Helper()
+	packages, problems := generate.Build(generatetest.Inputs(t, crds))
 	var b strings.Builder
 	for _, r := range generate.Rules() {
 		fmt.Fprintf(&b, "rule %s, %s: %s %s\n", r.ID, r.Severity, r.Summary, r.Help)
@@ -46,5 +52,39 @@ func TestGolden(t *testing.T) {
 			}
 		}
 	}
-	testcase.Golden(t, "testdata/golden.txt", b.String(), *update)
+	testcase.Golden(t, want, b.String(), *update)
+}
+
+// outline returns the types of a package, one line for each.
+func outline(p *generate.Package) (lines []string) {
+	for _, typ := range p.Types {
+		line := typ.Name + ":"
+		if typ.Open {
+			line += " open"
+		}
+		if typ.Embedded {
+			line += " embedded"
+		}
+		for _, f := range typ.Fields {
+			line += " " + f.Name
+			if !f.Required {
+				line += "?"
+			}
+			line += " " + expression(f.Value)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func expression(v *generate.Value) string {
+	switch v.Kind {
+	case generate.List:
+		return "[]" + expression(v.Elem)
+	case generate.Map:
+		return "map " + expression(v.Elem)
+	case generate.Object:
+		return v.Type.Name
+	}
+	return v.Kind.String()
 }

@@ -118,6 +118,21 @@ func TestCovers(t *testing.T) {
 	}
 }
 
+// TestReasonsAreFew checks that a finding lists only a few reasons, without duplicates.
+func TestReasonsAreFew(t *testing.T) {
+	for n, last := range map[int]string{5: "newly defaulted: reason 4", 6: "newly defaulted: 1 more reason", 8: "newly defaulted: 3 more reasons"} {
+		var c impact.Change
+		for i := range n {
+			for range 2 {
+				c.Effects = append(c.Effects, impact.Effect{Class: impact.Defaulted, Reason: fmt.Sprintf("reason %d", i)})
+			}
+		}
+		if got := (&impact.Comparison{}).Finding(&c).Detail; len(got) != min(n, 6) || got[len(got)-1] != last {
+			t.Errorf("%d reasons: got %q", n, got)
+		}
+	}
+}
+
 // TestOrder checks that groups are ordered by severity, by whether objects are affected, and by class.
 func TestOrder(t *testing.T) {
 	finding := func(rule string, class impact.Class, severity analysis.Severity, affected int) impact.Finding {

@@ -6,14 +6,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"espalier.dev/analysis/lint"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/testcase"
-	"espalier.dev/schema"
 )
 
 // TestRules lints the CRDs, schemas and policies in testdata/*-rules.txt, each with one rule, and compares the
@@ -63,41 +61,6 @@ func bothSemantics(t *testing.T, config lint.Config, text string) string {
 	var s sheet
 	s.addBoth(t, "", config, text)
 	return strings.TrimPrefix(s.String(), "== \n")
-}
-
-// TestEveryVersion covers errors that validation reports once for all versions: each
-// version has its own findings, at their locations in the document.
-func TestEveryVersion(t *testing.T) {
-	text := `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: shirts.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: shirts, kind: Shirt}
-  versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {a.b: {}}, anyOf: [{properties: {c: {}}}]}}, subresources: {scale: {}}}
-  - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object, properties: {a.b: {}}, anyOf: [{properties: {c: {}}}]}}, subresources: {scale: {}}}
-`
-	fs := lintAll(t, schema.Kubernetes, only("non-structural", "invalid-definition"), text)[0]
-	var got []string
-	for _, f := range fs {
-		got = append(got, f.Pointer+" "+f.Message)
-	}
-	want := []string{
-		"/spec/versions/0/schema/openAPIV3Schema/properties/a.b/type Required value: must not be empty for specified object fields",
-		"/spec/versions/0/schema/openAPIV3Schema/properties/c Required value: because it is defined in spec.versions[0].schema.openAPIV3Schema.anyOf[0].properties[c]",
-		"/spec/versions/0/subresources/scale/specReplicasPath Required value",
-		"/spec/versions/0/subresources/scale/statusReplicasPath Required value",
-		"/spec/versions/1/schema/openAPIV3Schema/properties/a.b/type Required value: must not be empty for specified object fields",
-		"/spec/versions/1/schema/openAPIV3Schema/properties/c Required value: because it is defined in spec.versions[1].schema.openAPIV3Schema.anyOf[0].properties[c]",
-		"/spec/versions/1/subresources/scale/specReplicasPath Required value",
-		"/spec/versions/1/subresources/scale/statusReplicasPath Required value",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
 }
 
 func TestRuleDocs(t *testing.T) {

@@ -201,38 +201,6 @@ func TestNonStructuralReasons(t *testing.T) {
 	})
 }
 
-func TestStructuralFixes(t *testing.T) {
-	tests := []struct{ name, schema, want string }{
-		{"root type", `{properties: {a: {type: string}}}`, "set .type"},
-		{"same type", `{type: object, properties: {a: {type: string, anyOf: [{type: string}]}}}`, "remove .properties[a].anyOf[0].type"},
-		{"weaker type", `{type: object, properties: {a: {type: integer, anyOf: [{type: number}]}}}`, "remove .properties[a].anyOf[0].type"},
-		{"another type", `{type: object, properties: {a: {type: string, anyOf: [{type: integer}]}}}`, ""},
-		{"null is allowed", `{type: object, properties: {a: {type: string, nullable: true, not: {type: string}}}}`, ""},
-		{"description", `{type: object, properties: {a: {type: string, anyOf: [{description: x}]}}}`, "remove .properties[a].anyOf[0].description"},
-		{"nullable", `{type: object, properties: {a: {type: string, anyOf: [{nullable: true}]}}}`, ""},
-		{"a field's type", `{type: object, properties: {a: {properties: {b: {type: string}}}}}`, ""},
-		{"preserve: false", `{type: object, properties: {a: {type: object, properties: {b: {type: string}}, x-kubernetes-preserve-unknown-fields: false}}}`, "remove .properties[a].x-kubernetes-preserve-unknown-fields"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			fs := lintAll(t, schema.Kubernetes, only("non-structural", "invalid-definition"), v1(tt.schema))[0]
-			if len(fs) != 1 {
-				t.Fatalf("got %v", fs)
-			}
-			got := ""
-			if f := fs[0]; f.Fix != nil {
-				if len(f.Fix.Edits) != 1 || f.Fix.Edits[0].Pointer != f.Pointer || f.Fix.Message == "" {
-					t.Fatalf("got %+v", f.Fix)
-				}
-				got = string(f.Fix.Edits[0].Op) + " " + strings.TrimPrefix(f.Path, site)
-			}
-			if got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
-}
-
 func TestConfig(t *testing.T) {
 	text := v1(`{type: object, properties: {a: {type: object}, b: {type: string, format: ip}}}`)
 	run := func(configs ...lint.Config) (lines []string) {

@@ -1,12 +1,15 @@
 package object
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"espalier.dev/analysis"
+	"espalier.dev/internal/jsonx"
 	"espalier.dev/schema"
 )
 
@@ -75,6 +78,57 @@ func TestRuleSummaries(t *testing.T) {
 			if skipped := r.ID == "validation/rules-skipped"; skipped != (r.Severity == analysis.Info) && strings.HasPrefix(r.ID, "validation/") {
 				t.Errorf("%s is of severity %s", r.ID, r.Severity)
 			}
+		}
+	}
+}
+
+// TestChangeDifference checks the lines about changes that only one of the semantics makes.
+func TestChangeDifference(t *testing.T) {
+	at := func(kind schema.ChangeKind, key string) schema.Change {
+		return schema.Change{Kind: kind, Path: schema.Path{{Key: key}}}
+	}
+	got := changeDifference(
+		[]schema.Change{at(schema.Pruned, "a"), at(schema.NullDropped, "b"), at(schema.Defaulted, "c")},
+		[]schema.Change{at(schema.Pruned, "a"), at(schema.Duplicate, "d"), at(schema.MetadataDropped, "e")}, schema.KEP)
+	want := []string{
+		"d is a duplicate under kep semantics only",
+		"e is dropped from metadata under kep semantics only",
+		"b is dropped as null under kubernetes semantics only",
+		"c is defaulted under kubernetes semantics only",
+	}
+	if len(got) != len(want) {
+		t.Fatalf("got %q", got)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("got %q, want %q", got[i], want[i])
+		}
+	}
+}
+
+// TestEdits checks the edits that turn one value into another.
+func TestEdits(t *testing.T) {
+	for _, tt := range []struct{ from, to, want string }{
+		{`{"a":1,"b":2}`, `{"b":3,"c":4}`, `[set /b 3 set /c 4 remove /a <nil>]`},
+		{`{"a":{"b":[{"c":1},2]}}`, `{"a":{"b":[{},2]}}`, `[remove /a/b/0/c <nil>]`},
+		{`{}`, `{"a":null}`, `[set /a <nil>]`},
+		{`{"a":[1,2]}`, `{"a":[1]}`, `[set /a [1]]`},
+		{`{"a":[]}`, `{"a":[1]}`, `[set /a [1]]`},
+		{`{"a":{}}`, `{"a":[]}`, `[set /a []]`},
+		{`{"a":[]}`, `{"a":{}}`, `[set /a map[]]`},
+		{`{"a":null,"b":[],"c":{}}`, `{"a":null,"b":[],"c":{}}`, `[]`},
+	} {
+		from, err := jsonx.Parse([]byte(tt.from))
+		to, err2 := jsonx.Parse([]byte(tt.to))
+		if err = errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		got := []string{}
+		for _, e := range edits(nil, "", from, to) {
+			got = append(got, fmt.Sprint(e.Op, " ", e.Pointer, " ", e.Value))
+		}
+		if fmt.Sprint(got) != tt.want {
+			t.Errorf("%s to %s: %v, want %s", tt.from, tt.to, got, tt.want)
 		}
 	}
 }

@@ -74,6 +74,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			fmt.Fprintf(&b, "  in %s semantics\n", r.Semantics())
 			for _, c := range s.Cases {
 				writeFindings(&b, r.Run(t.Context(), c))
 			}

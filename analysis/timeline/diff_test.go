@@ -1,14 +1,20 @@
 package timeline
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"espalier.dev/internal/testcase"
 )
+
+var update = flag.Bool("update", false, "rewrite the expected results in testdata")
 
 // object returns the object of a YAML text, or nil if it is empty.
 func object(t testing.TB, text string) *unstructured.Unstructured {
@@ -27,107 +33,26 @@ func object(t testing.TB, text string) *unstructured.Unstructured {
 	return obj
 }
 
-// TestDiff pins how differences look.
+// TestDiff compares the differences of the objects in testdata/diffs.txt. A case starts with a line "=== NAME"; between
+// the objects there is a line --->, and the difference follows after a line >>>.
 func TestDiff(t *testing.T) {
 	t.Parallel()
-	lines := func(from, to int) string {
-		var b strings.Builder
-		for i := from; i < to; i++ {
-			fmt.Fprintf(&b, "  line %d\n", i)
+	const file = "testdata/diffs.txt"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for block := range strings.SplitSeq(strings.TrimPrefix(string(text), "=== "), "\n=== ") {
+		input, _, _ := strings.Cut(block+"\n", ">>>\n")
+		name, objects, _ := strings.Cut(input, "\n")
+		before, after, ok := strings.Cut(objects, "--->\n")
+		if !ok {
+			t.Fatalf("%s has no two objects", name)
 		}
-		return b.String()
+		fmt.Fprintf(&got, "=== %s>>>\n%s", input, Diff(object(t, before), object(t, after), DiffOptions{}))
 	}
-	for name, test := range map[string]struct{ before, after, want string }{
-		"equal":  {"spec: {a: 1}", "spec: {a: 1}", ""},
-		"scalar": {"spec: {a: 1, b: 2}", "spec: {a: 3, b: 2}", "  spec:\n-   a: 1\n+   a: 3\n"},
-		"added field": {"spec: {a: 1}", "spec: {a: 1, b: {c: [1]}}", `  spec:
-+   b:
-+     c:
-+     - 1
-`},
-		"removed field": {"spec: {a: 1}\nstatus: {b: x}", "spec: {a: 1}", "- status:\n-   b: x\n"},
-		"type":          {"spec: {a: 1}", `spec: {a: "1"}`, "  spec:\n-   a: 1\n+   a: \"1\"\n"},
-		"null":          {"spec: {a: null}", "spec: {}", "- spec:\n-   a: null\n+ spec: {}\n"},
-		"name to quote": {`spec: {"a: b": {c: 1}}`, `spec: {"a: b": {c: 2}}`, "  spec:\n    'a: b':\n-     c: 1\n+     c: 2\n"},
-		"empty map":     {"spec: {a: {}}", "spec: {a: {b: 1}}", "  spec:\n-   a: {}\n+   a:\n+     b: 1\n"},
-		"created": {"", "spec: {a: 1}", `+ apiVersion: example.com/v1
-+ kind: Widget
-+ spec:
-+   a: 1
-`},
-		"deleted": {"spec: {a: 1}", "", `- apiVersion: example.com/v1
-- kind: Widget
-- spec:
--   a: 1
-`},
-		"by name": {"spec: {c: [{name: a, image: x}, {name: b, image: u}]}", "spec: {c: [{name: b, image: z}, {name: d, image: w}]}", `  spec:
-    c:
--   - image: x
--     name: a
-    - name: b
--     image: u
-+     image: z
-+   - image: w
-+     name: d
-`},
-		"conditions": {"status: {conditions: [{type: Ready, status: \"False\"}]}", "status: {conditions: [{type: Ready, status: \"True\"}, {type: New, status: \"True\"}]}", `  status:
-    conditions:
-    - type: Ready
--     status: "False"
-+     status: "True"
-+   - status: "True"
-+     type: New
-`},
-		"names in another order": {"l: [{name: a}, {name: b}]", "l: [{name: b}, {name: a}]", `  l:
-  - # element 0
--   name: a
-+   name: b
-  - # element 1
--   name: b
-+   name: a
-`},
-		"a name twice": {"l: [{name: a, x: 1}, {name: a, x: 2}]", "l: [{name: a, x: 1}, {name: a, x: 3}]", "  l:\n  - # element 1\n-   x: 2\n+   x: 3\n"},
-		"inserted":     {"l: [a, b, c]", "l: [a, x, b, c]", "  l:\n+ - x\n"},
-		"removed":      {"l: [a, b, b]", "l: [a, b]", "  l:\n- - b\n"},
-		"replaced":     {"l: [a, b, c]", "l: [a, x, c]", "  l:\n- - b\n+ - x\n"},
-		"nested lists": {"l: [[1, 2]]", "l: [[1, 3]]", "  l:\n- - - 1\n-   - 2\n+ - - 1\n+   - 3\n"},
-		"short text":   {"t: |\n  a\n  b\n", "t: |\n  a\n  c\n", "- t: |\n-   a\n-   b\n+ t: |\n+   a\n+   c\n"},
-		"long text": {"t: |\n" + lines(0, 40), "t: |\n" + lines(0, 10) + "  new\n" + lines(11, 40) + "  end\n", `  t: |
-    line 8
-    line 9
--   line 10
-+   new
-    line 11
-    line 12
-    …
-    line 38
-    line 39
-+   end
-`},
-		"filled list":     {"l: []", "l: [a]", "- l: []\n+ l:\n+ - a\n"},
-		"emptied list":    {"l: [a]", "l: []", "- l:\n- - a\n+ l: []\n"},
-		"list no more":    {"l: [a]", "l: a", "- l:\n- - a\n+ l: a\n"},
-		"text of three":   {"t: |\n  a\n  b\n  c\n", "t: |\n  a\n  b\n  d\n", "  t: |\n    a\n    b\n-   c\n+   d\n"},
-		"text of two":     {"t: |\n  a\n  b\n  c\n", "t: |\n  a\n  b\n", "- t: |\n-   a\n-   b\n-   c\n+ t: |\n+   a\n+   b\n"},
-		"noise":           {"metadata: {name: a, resourceVersion: \"1\", managedFields: [{manager: x}]}", "metadata: {name: a, resourceVersion: \"2\"}", ""},
-		"trailing spaces": {`t: "a\n\nb\nc\nd\n"`, `t: "a \n \nb\nc\nd\n"`, "  t: |\n-   a\n-\n+   a \n+    \n    b\n    c\n"},
-		"no line break":   {`t: "a\nb\nc\nd\n"`, `t: "a\nb\nc\nd"`, "  t: |\n    b\n    c\n-   d\n+   d\n    \\ no line break at the end\n"},
-		"names to quote": {`l: [{name: "true", x: 1}, {name: "a\nb", x: 1}]`, `l: [{name: "true", x: 2}, {name: "a\nb", x: 2}]`, `  l:
-  - name: "true"
--   x: 1
-+   x: 2
-  - name: "a\nb"
--   x: 1
-+   x: 2
-`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := Diff(object(t, test.before), object(t, test.after), DiffOptions{}); got != test.want {
-				t.Errorf("got\n%s\nwant\n%s", got, test.want)
-			}
-		})
-	}
+	testcase.Golden(t, file, got.String(), *update)
 	before := object(t, `metadata: {name: a, resourceVersion: "1", managedFields: [{manager: x}]}`)
 	after := object(t, `metadata: {name: a, resourceVersion: "2"}`)
 	const want = "  metadata:\n-   managedFields:\n-   - manager: x\n-   resourceVersion: \"1\"\n+   resourceVersion: \"2\"\n"

@@ -2,11 +2,14 @@ package yamledit
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,154 +17,66 @@ import (
 
 	"espalier.dev/internal/jsonptr"
 	"espalier.dev/internal/jsonx"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/internal/yamlx/yamltest"
 )
 
+var update = flag.Bool("update", false, "rewrite the expected results in testdata")
+
+// TestEdit makes the edits in testdata/edits.txt, and compares the results. A case starts with a line "=== NAME"; the
+// lines of the text begin with <, those of the result with >. A line that ends with ¶ has no line break, and \r is a
+// carriage return.
 func TestEdit(t *testing.T) {
-	const crd = `# License
-
-apiVersion: v1beta1 # old
-kind: CRD
-metadata: {name: foos, labels: {a: b}}
-spec:
-  # the schema
-  validation: # c
-    openAPIV3Schema:
-      type: object # t
-
-      # about x
-      properties:
-        x: {type: string}
-        y:
-          description: |
-            lines
-              more
-
-            # no comment
-  # the group
-  group: "g"
-  versions:
-  - name: v1
-    served: true
-  # second
-  - name: v2
-    served: false
-`
-	tests := []struct {
-		name, src, want string
-		edits           []Edit
-	}{
-		{"set a scalar, keep its comment", "a: 1 # c\nb: 2\n", "a: x # c\nb: 2\n", []Edit{{Op: Set, Pointer: "/a", Value: "x"}}},
-		{"set a mapping", "a: 1 # c\nb: 2\n", "a: # c\n  k:\n  - z\n  x: 1\nb: 2\n", []Edit{{Op: Set, Pointer: "/a", Value: map[string]any{"x": 1, "k": []string{"z"}}}}},
-		{"set the value of an empty key", "a:\nb: 2\n", "a: 3\nb: 2\n", []Edit{{Op: Set, Pointer: "/a", Value: 3}}},
-		{"add", "a:\n    b: 1\nc: 2\n", "a:\n    b: 1\n    x:\n        k: z\nc: 2\n", []Edit{{Op: Set, Pointer: "/a/x", Value: map[string]any{"k": "z"}}}},
-		{"add with parents", "a: 1", "a: 1\nb:\n  c:\n    d: \"1\"", []Edit{{Op: Set, Pointer: "/b/c/d", Value: "1"}}},
-		{"add to an empty mapping", "a: {} # c\n", "a: # c\n  b: true\n", []Edit{{Op: Set, Pointer: "/a/b", Value: true}}},
-		{"add in braces", "a: {b: 1, c: 2}\n", "a: {b: 1, c: 2, d: [x, \"y\", {k: \"a, b\"}]}\n", []Edit{{Op: Set, Pointer: "/a/d", Value: []any{"x", "y", map[string]any{"k": "a, b"}}}}},
-		{"append", "a:\n  - b: 1\n    c: 2 # c\n  # end\nd: 1\n", "a:\n  - b: 1\n    c: 2 # c\n  - k:\n      - 2\n    x: 1\n  # end\nd: 1\n", []Edit{{Op: Set, Pointer: "/a/-", Value: map[string]any{"x": 1, "k": []int{2}}}}},
-		{"replace an item", "- a # c\n- b\n", "- # c\n  x: 1\n  \"y\": 2\n- b\n", []Edit{{Op: Set, Pointer: "/0", Value: map[string]any{"x": 1, "y": 2}}}},
-		{"strings", "a: b\n", "a: |\n  x\n  y\nb: \"yes\"\nc: \"a: b\"\nd: plain text\ne: \"\"\n", []Edit{{Op: Set, Pointer: "/a", Value: "x\ny\n"}, {Op: Set, Pointer: "/b", Value: "yes"}, {Op: Set, Pointer: "/c", Value: "a: b"}, {Op: Set, Pointer: "/d", Value: "plain text"}, {Op: Set, Pointer: "/e", Value: ""}}},
-		{"remove", "a: 1\n# about b\nb: 2 # c\n\nc: 3\n", "a: 1\n\nc: 3\n", []Edit{{Op: Remove, Pointer: "/b"}}},
-		{"remove the last", "a:\n  # x\n  b: 1\nc: 2\n", "a: {}\nc: 2\n", []Edit{{Op: Remove, Pointer: "/a/b"}}},
-		{"remove the last item", "a: # x\n- b\nc: 2\n", "a: [] # x\nc: 2\n", []Edit{{Op: Remove, Pointer: "/a/0"}}},
-		{"remove the first of an item", "- a: 1\n  b: 2\n- c\n", "- b: 2\n- c\n", []Edit{{Op: Remove, Pointer: "/0/a"}}},
-		{"remove within braces", "a: {b: 1, c: 2, d: 3}\n", "a: {c: 2}\n", []Edit{{Op: Remove, Pointer: "/a/b"}, {Op: Remove, Pointer: "/a/d"}}},
-		{"rename", "a: 1\n\"b\": 2 # c\n", "x y: 1\n\"z\": 2 # c\n", []Edit{{Op: Rename, Pointer: "/a", To: "x y"}, {Op: Rename, Pointer: "/b", To: "z"}}},
-		{"move", crd, `# License
-
-apiVersion: v1beta1 # old
-kind: CRD
-metadata: {name: foos, labels: {a: b}}
-spec:
-  # the group
-  group: "g"
-  versions:
-  - name: v1
-    served: true
-  # second
-  - name: v2
-    served: false
-    # the schema
-    schema: # c
-      openAPIV3Schema:
-        type: object # t
-
-        # about x
-        properties:
-          x: {type: string}
-          y:
-            description: |
-              lines
-                more
-
-              # no comment
-`, []Edit{{Op: Move, Pointer: "/spec/validation", To: "/spec/versions/1/schema"}}},
-		{"copy with comments, order and block scalars", "a:\n  # about z\n  z: |\n    x\n    y\n  b: 'q' # why\nl:\n- n: 1\n", "a:\n  # about z\n  z: |\n    x\n    y\n  b: 'q' # why\nl:\n- n: 1\n  s:\n    # about z\n    z: |\n      x\n      y\n    b: 'q' # why\n",
-			[]Edit{{Op: Copy, Pointer: "/a", To: "/l/0/s"}}},
-		{"copy in JSON", `{"a":{"b":1},"c":{}}`, `{"a":{"b":1},"c":{"d":{"b":1}}}`, []Edit{{Op: Copy, Pointer: "/a", To: "/c/d"}}},
-		{"move lines into braces", "a: # c\n  z: 1 # d\n  b: 2\nl: # e\n- {n: 'v', \"m\":1, o: [1, {p: q}]}\n", "l: # e\n- n: 'v'\n  \"m\": 1\n  o: [1, {p: q}]\n  s: # c\n    z: 1 # d\n    b: 2\n",
-			[]Edit{{Op: Move, Pointer: "/a", To: "/l/0/s"}}},
-		{"copy lines into braces in brackets", "a:\n  z: 1\nl: [{n: v}, {n: w}]\n", "a:\n  z: 1\nl:\n- {n: v}\n- n: w\n  s:\n    z: 1\n", []Edit{{Op: Copy, Pointer: "/a", To: "/l/1/s"}}},
-		{"move lines into braces with a comment", "a:\n  z: 1\nl:\n- {n: v, # c\n  m: w}\n", "l:\n- {n: v, # c\n  m: w,\n  s: {z: 1}}\n", []Edit{{Op: Move, Pointer: "/a", To: "/l/0/s"}}},
-		{"move to a place whose parents are missing", "a:\n- b: 1\n- c\nd: e\n", "a:\n- c\nd: e\nx:\n  k:\n    b: 1\n", []Edit{{Op: Move, Pointer: "/a/0", To: "/x/k"}}},
-		{"move to a list", "a: # c\n  b: 1\n  c: 2\nd:\n- e\n", "d:\n- e\n# c\n- b: 1\n  c: 2\n", []Edit{{Op: Move, Pointer: "/a", To: "/d/-"}}},
-		{"carriage returns", "a: 1\r\nb:\r\n  c: 2\r\n", "a: 1\r\nb:\r\n  c: 2\r\n  d:\r\n    e: f\r\n", []Edit{{Op: Set, Pointer: "/b/d/e", Value: "f"}}},
-		{"JSON", "{\n  \"a\": 1,\n  \"b\": {}\n}\n", "{\n  \"a\": 1,\n  \"b\": {\n    \"x\": {\n      \"y\": [\n        1\n      ]\n    }\n  },\n  \"c\": \"d\"\n}\n", []Edit{{Op: Set, Pointer: "/b/x/y", Value: []int{1}}, {Op: Set, Pointer: "/c", Value: "d"}}},
-		{"compact JSON", `{"a":1,"b":[1,2]}`, `{"b":[1,3],"c":{"d":null}}`, []Edit{{Op: Remove, Pointer: "/a"}, {Op: Set, Pointer: "/b/1", Value: 3}, {Op: Set, Pointer: "/c/d", Value: nil}}},
-		{"an empty document", "---\n# c\n", "---\n# c\na: 1\n", []Edit{{Op: Set, Pointer: "/a", Value: 1}}},
-		{"markers", "--- # c\na: 1\n...\n", "--- # c\na: 1\nb: 2\n...\n", []Edit{{Op: Set, Pointer: "/b", Value: 2}}},
-		{"pointers evolve", "a:\n- 1\n- 2\n- 3\n", "a:\n- 2\n", []Edit{{Op: Remove, Pointer: "/a/0"}, {Op: Remove, Pointer: "/a/1"}}},
-		{"escaped pointers", "a/b:\n  c~d: 1\n", "a/b:\n  c~d: 2\n", []Edit{{Op: Set, Pointer: "/a~1b/c~0d", Value: 2}}},
-		{"anchors stay", "a: &x\n  b: 1\nc: *x\nd: 1\n", "a: &x\n  b: 1\nc: *x\nd: 2\n", []Edit{{Op: Set, Pointer: "/d", Value: 2}}},
+	const file = "testdata/edits.txt"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			d, err := yamlx.Parse([]byte(test.src))
-			if err != nil {
-				t.Fatal(err)
+	var got strings.Builder
+	for block := range strings.SplitSeq(strings.TrimPrefix(string(text), "=== "), "\n=== ") {
+		name, lines, _ := strings.Cut(block, "\n")
+		fmt.Fprintf(&got, "=== %s\n", name)
+		var source strings.Builder
+		var edits []Edit
+		for line := range strings.Lines(lines + "\n") {
+			if content, ok := strings.CutPrefix(line, "< "); ok {
+				source.WriteString(strings.NewReplacer("¶\n", "", `\r`, "\r").Replace(content))
+			} else if content, ok := strings.CutPrefix(line, "edit: "); ok {
+				var e Edit
+				if err := json.Unmarshal([]byte(content), &e); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				edits = append(edits, e)
+			} else {
+				continue
 			}
-			got, err := Apply(d, test.edits...)
-			if err != nil {
-				t.Fatal(err)
+			got.WriteString(line)
+		}
+		d, err := yamlx.Parse([]byte(source.String()))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		result, err := Apply(d, edits...)
+		if err != nil {
+			fmt.Fprintf(&got, "error: %v\n", err)
+			continue
+		}
+		for line := range strings.Lines(string(result)) {
+			content, ended := strings.CutSuffix(line, "\n")
+			if !ended {
+				content += "¶"
 			}
-			if string(got) != test.want {
-				t.Errorf("got\n%s\nwant\n%s", got, test.want)
-			}
-		})
+			got.WriteString(strings.ReplaceAll("> "+content, "\r", `\r`) + "\n")
+		}
 	}
-}
-
-func TestEditErrors(t *testing.T) {
-	tests := []struct {
-		src, want string
-		edit      Edit
-	}{
-		{"a: &x\n  b: 1\nc: *x\n", "alias", Edit{Op: Set, Pointer: "/c/b", Value: 2}},
-		{"a: &x\n  b: 1\nc: *x\n", "anchors", Edit{Op: Set, Pointer: "/a/b", Value: 2}},
-		{"a: &x {b: 1}\nc:\n  <<: *x\n", "merged", Edit{Op: Remove, Pointer: "/c/b"}},
-		{"a: 1\n", "no such value", Edit{Op: Remove, Pointer: "/b"}},
-		{"a: 1\n", "neither", Edit{Op: Set, Pointer: "/a/b", Value: 1}},
-		{"a: 1\n", "not a JSON pointer", Edit{Op: Set, Pointer: "a", Value: 1}},
-		{"a: 1\n", "no JSON form", Edit{Op: Set, Pointer: "/a", Value: func() {}}},
-		{"a: [1]\n", "no such value", Edit{Op: Set, Pointer: "/a/7", Value: 1}},
-		{"a: 1\nb: 2\n", "already", Edit{Op: Rename, Pointer: "/a", To: "b"}},
-		{"a: {b: 1}\n", "into itself", Edit{Op: Move, Pointer: "/a", To: "/a/b/c"}},
-		{"a: 1\n", "unknown edit", Edit{Op: "x", Pointer: "/a"}},
-		{"? a\n: b\n", "complex key", Edit{Op: Set, Pointer: "/a", Value: 1}},
-		{"a: 1\n", "removed", Edit{Op: Remove}},
+	testcase.Golden(t, file, got.String(), *update)
+	d, err := yamlx.Parse([]byte("a: 1\n"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, test := range tests {
-		t.Run(test.want, func(t *testing.T) {
-			d, err := yamlx.Parse([]byte(test.src))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := Apply(d, test.edit)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %q, %v; want an error with %q", got, err, test.want)
-			}
-		})
+	if _, err := Apply(d, Edit{Op: Set, Pointer: "/a", Value: func() {}}); err == nil || !strings.Contains(err.Error(), "no JSON form") {
+		t.Errorf("a value without a JSON form: %v", err)
 	}
 }
 

@@ -196,3 +196,45 @@ func TestManyValues(t *testing.T) {
 		}
 	}
 }
+
+// TestEqual checks which values are equal: a number is, in whatever form.
+func TestEqual(t *testing.T) {
+	t.Parallel()
+	const exact = 1 << 53
+	for _, tt := range []struct {
+		a, b any
+		want bool
+	}{
+		{int64(1), int64(1), true}, {1.0, int64(1), true}, {int64(1), 1.0, true}, {1.0, 1.0, true}, {1.5, 1.5, true}, {1.5, int64(1), false}, {int64(1), 1.5, false},
+		{float64(exact - 1), int64(exact - 1), true}, {int64(exact - 1), float64(exact - 1), true}, {float64(exact), int64(exact), false}, {int64(exact), float64(exact), false},
+		{float64(-exact + 1), int64(-exact + 1), true}, {int64(-exact), float64(-exact), false}, {float64(exact), float64(exact), true},
+		{"1", int64(1), false}, {nil, nil, true}, {[]any{"a"}, []any{"a"}, true}, {[]any{"a"}, []any{"b"}, false},
+	} {
+		if got := equal(tt.a, tt.b); got != tt.want {
+			t.Errorf("%v (%T) and %v (%T): got %t", tt.a, tt.a, tt.b, tt.b, got)
+		}
+	}
+}
+
+// TestLastTrial checks that nothing is tried when no trials are left.
+func TestLastTrial(t *testing.T) {
+	t.Parallel()
+	v := version(t, `{type: object, required: [a], properties: {a: {type: string}}}`)
+	obj := schema.Object{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "example"}}
+	for _, left := range []int{0, 1} {
+		m := newRepairer(t.Context(), v, v.Structural(), &generator{})
+		first := m.try(obj)
+		m.left = left
+		if got := m.improve(first, map[string]int{}); (got != nil) != (left == 1) || m.left != 0 {
+			t.Errorf("%d left: got %v, and %d are left", left, got, m.left)
+		}
+		m.left = left
+		if got := m.detour(first); (got != nil) != (left == 1) || m.left != 0 {
+			t.Errorf("detour, %d left: got %v, and %d are left", left, got, m.left)
+		}
+		m.left = left + 1
+		if found := m.repair(obj); found.Valid() != (left == 1) || m.left != 0 {
+			t.Errorf("repair, %d left: got %v, and %d are left", left, found, m.left)
+		}
+	}
+}
