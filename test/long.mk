@@ -126,7 +126,7 @@ corpus: ## run the tests of the corpus with all of it (make test uses a part of 
 	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m ./api ./schema ./crd/... ./analysis/... ./internal/yamlx ./internal/yamledit ./server/fields
 	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m -run Corpus ./cmd/espalier
 	ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m -v -run '^TestCorpus$$' ./server
-	cd test/oracle && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m -run '^Test(Corpus|WholeCRD|Lint|OpenAPI|ValidateCommand)' .
+	cd test/oracle && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m -run '^Test(Corpus|WholeCRD|Lint|OpenAPI|Protobuf|ValidateCommand)' .
 	cd test/oracle21/compare && ESPALIER_WHOLE_CORPUS=1 go test -count=1 -timeout=60m .
 
 .PHONY: web-corpus

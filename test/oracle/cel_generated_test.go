@@ -12,7 +12,7 @@ import (
 func TestGeneratedRules(t *testing.T) {
 	seed := setting(t, "ORACLE_SEED", 1)
 	first := setting(t, "ORACLE_FIRST", 0)
-	batches := setting(t, "ORACLE_RULE_BATCHES", 150)
+	batches := setting(t, "ORACLE_RULE_BATCHES", 100)
 	var (
 		mu    sync.Mutex
 		total ruleCount

@@ -13,7 +13,7 @@ import (
 func TestFields(t *testing.T) {
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // both sides log managedFields that they cannot read
 	t.Cleanup(klog.ClearLogger)
-	crds := (setting(t, "ORACLE_FIELD_STEPS", 4000) + stepsPerCRD - 1) / stepsPerCRD
+	crds := (setting(t, "ORACLE_FIELD_STEPS", 2000) + stepsPerCRD - 1) / stepsPerCRD
 	gen, first := Generator{Seed: setting(t, "ORACLE_SEED", 1)}, setting(t, "ORACLE_FIRST", 0)
 	var stats fieldStats
 	parallel(crds, func(n uint64) bool {

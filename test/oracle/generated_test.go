@@ -60,7 +60,7 @@ func (c *collector) report(t *testing.T) {
 }
 
 func TestGenerated(t *testing.T) {
-	cases := setting(t, "ORACLE_CASES", 16000)
+	cases := setting(t, "ORACLE_CASES", 6000)
 	gen := Generator{Seed: setting(t, "ORACLE_SEED", 1)}
 	first := setting(t, "ORACLE_FIRST", 0)
 	batches := (cases + BatchSize - 1) / BatchSize

@@ -21,7 +21,7 @@ func TestLint(t *testing.T) {
 		cases[i] = CRDCase{Name: names[i], New: trees[i]}
 	}
 	m := NewCRDMutator(setting(t, "ORACLE_SEED", 1), trees)
-	for i := range setting(t, "ORACLE_CRD_LINTS", 1000) {
+	for i := range setting(t, "ORACLE_CRD_LINTS", 500) {
 		c, _ := m.Case(i)
 		c.Old = nil
 		cases = append(cases, c)

@@ -98,7 +98,7 @@ func TestOpenAPIBeta(t *testing.T) {
 func TestOpenAPIGenerated(t *testing.T) {
 	b := openapi.New(openapi.Options{Scheme: scheme.Scheme})
 	var documents int
-	for n := range setting(t, "ORACLE_OPENAPI", 300) {
+	for n := range setting(t, "ORACLE_OPENAPI", 100) {
 		generated := Generator{}.batch(n).rootSchema()
 		tree := map[string]any{
 			"metadata": map[string]any{"name": "things.example.com"},

@@ -16,6 +16,7 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/api/v1beta1"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/server/definitions/protobuf"
 )
 
@@ -31,9 +32,9 @@ func TestProtobuf(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	c := readCorpus(t)
-	for version, least := range map[string]int{"v1": 500, "v1beta1": 500} {
+	for _, version := range []string{"v1", "v1beta1"} {
 		compared := 0
-		for _, file := range c.files(t, version) {
+		for _, file := range testcase.Part(c.files(t, version)) {
 			tree := c.read(t, file)
 			theirs, _ := protobufTypes(version)
 			text, err := json.Marshal(tree)
@@ -55,7 +56,7 @@ func TestProtobuf(t *testing.T) {
 			compareProtobuf(t, file, version, theirs)
 			compared++
 		}
-		if compared < least {
+		if compared < 50 || compared < 500 && testcase.WholeCorpus() {
 			t.Errorf("only %d CRDs of %s were compared", compared, version)
 		}
 	}

@@ -83,11 +83,13 @@ type typeOracle struct {
 	kinds      []runtimeschema.GroupVersionKind
 	resources  map[runtimeschema.GroupVersionKind]runtimeschema.GroupVersionResource
 	schemas    map[runtimeschema.GroupVersionKind]*schema.Structural
+	// published are the schemas of the reference, with what they refer to.
+	published map[runtimeschema.GroupVersionKind]*spec.Schema
 }
 
 func newTypeOracle(t *testing.T) *typeOracle {
 	o := &typeOracle{T: t, documents: map[runtimeschema.GroupVersion]map[string]*spec.Schema{}, mapper: meta.NewDefaultRESTMapper(nil),
-		resources: map[runtimeschema.GroupVersionKind]runtimeschema.GroupVersionResource{}, schemas: map[runtimeschema.GroupVersionKind]*schema.Structural{}}
+		resources: map[runtimeschema.GroupVersionKind]runtimeschema.GroupVersionResource{}, schemas: map[runtimeschema.GroupVersionKind]*schema.Structural{}, published: map[runtimeschema.GroupVersionKind]*spec.Schema{}}
 	published := filepath.Join(moduleDir(t, "k8s.io/kubernetes", "v1.36.3"), "api", "openapi-spec", "v3")
 	for _, k := range []struct{ group, version, kind, resource string }{
 		{"", "v1", "Pod", "pods"}, {"", "v1", "ConfigMap", "configmaps"}, {"", "v1", "Secret", "secrets"}, {"", "v1", "Service", "services"},
@@ -166,16 +168,21 @@ func (o *typeOracle) document(gv runtimeschema.GroupVersion, text []byte) {
 
 // ResolveSchema implements the resolver of kube-apiserver, with the published documents.
 func (o *typeOracle) ResolveSchema(gvk runtimeschema.GroupVersionKind) (*spec.Schema, error) {
+	if s := o.published[gvk]; s != nil {
+		return s, nil
+	}
 	all := o.documents[gvk.GroupVersion()]
 	for name, s := range all {
 		var gvks []runtimeschema.GroupVersionKind
 		if err := s.Extensions.GetObject("x-kubernetes-group-version-kind", &gvks); err != nil || !slices.Contains(gvks, gvk) {
 			continue
 		}
-		return resolver.PopulateRefs(func(ref string) (*spec.Schema, bool) {
+		s, err := resolver.PopulateRefs(func(ref string) (*spec.Schema, bool) {
 			s, ok := all[strings.TrimPrefix(ref, "#/components/schemas/")]
 			return s, ok
 		}, name)
+		o.published[gvk] = s
+		return s, err
 	}
 	return nil, resolver.ErrSchemaNotFound
 }
