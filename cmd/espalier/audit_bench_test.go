@@ -50,7 +50,7 @@ func BenchmarkAudit(b *testing.B) {
 	runtime.GC()
 	b.ResetTimer()
 	for range b.N {
-		a := &app{program: "espalier", stdout: io.Discard, stderr: io.Discard, environ: func(string) (string, bool) { return "", false }}
+		a := newApp(nil, io.Discard, io.Discard)
 		if code := a.run(b.Context(), []string{"audit", "--no-config", "--snapshot", path}); code != 0 {
 			b.Fatalf("exit code %d", code)
 		}

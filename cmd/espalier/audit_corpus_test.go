@@ -80,7 +80,7 @@ type auditReport struct {
 func runAudit(t *testing.T, args ...string) (code int, text string, r auditReport) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	a := &app{program: "espalier", stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, environ: func(string) (string, bool) { return "", false }}
+	a := newApp(strings.NewReader(""), &stdout, &stderr)
 	code = a.run(t.Context(), append([]string{"audit", "-o", "json", "--no-config"}, args...))
 	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
 		t.Fatalf("audit %s: %v: %s %s", args, err, stdout.String(), stderr.String())
@@ -92,6 +92,9 @@ func runAudit(t *testing.T, args ...string) (code int, text string, r auditRepor
 // them to etcd that do not comply. The audits of the etcd and of a snapshot of it must be equal,
 // and find what the engine finds in each object.
 func TestAuditCorpus(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the corpus takes a while")
+	}
 	t.Parallel()
 	e := newAuditedEtcd(t)
 	definitions, objects := loadAuditCorpus(t)

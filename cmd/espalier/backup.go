@@ -61,11 +61,12 @@ place once. Encrypted values stay encrypted: keep the keys in
 			if b.Path == "-" {
 				return a.pipeBackup(c, o, b)
 			}
+			b.Path = a.dir.Path(b.Path)
 			m, err := server.Backup(c.Context(), o, b)
 			if err != nil {
 				return err
 			}
-			return a.printData(output, m, fmt.Sprintf("%s: %s", b.Path, summarize(m)))
+			return a.printData(output, m, fmt.Sprintf("%s: %s", args[0], summarize(m)))
 		},
 	}
 	o.AddDataFlags(c.Flags())

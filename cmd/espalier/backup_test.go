@@ -129,6 +129,9 @@ func (c dataClient) create(name string) (resourceVersion string) {
 // TestBackupAndRestore backs up a running server, restores the backup into a new data
 // directory and into that of the server, and looks at it with clients that know later objects.
 func TestBackupAndRestore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts several servers")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	data, file := filepath.Join(dir, "data"), filepath.Join(dir, "backup.db")
@@ -149,7 +152,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Errorf("audit of the backup exits with %d: %s", code, out)
 	}
 	var piped, summary bytes.Buffer
-	a := &app{program: "espalier", stdout: &piped, stderr: &summary, environ: func(string) (string, bool) { return "", false }}
+	a := newApp(nil, &piped, &summary)
 	if code := a.run(t.Context(), []string{"backup", "--data-dir", data, "-"}); code != 0 || !strings.HasPrefix(summary.String(), "1 CRD and ") {
 		t.Fatalf("a backup to standard output exits with %d: %s", code, &summary)
 	}
@@ -226,6 +229,9 @@ func TestBackupAndRestore(t *testing.T) {
 
 // TestKilledBackupAndRestore kills backups and restores at random moments.
 func TestKilledBackupAndRestore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills processes")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	source, good := filepath.Join(dir, "source"), filepath.Join(dir, "good.db")

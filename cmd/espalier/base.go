@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 
@@ -12,6 +11,7 @@ import (
 
 	"espalier.dev/cmd/espalier/internal/git"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/workdir"
 )
 
 // addBaseFlag adds --base.
@@ -31,6 +31,8 @@ func addBaseFlag(c *cobra.Command, a *app, rev *string, what string) {
 // baseRevision is the revision that the working tree is compared with: the merge base of HEAD and
 // the revision of --base.
 type baseRevision struct {
+	// dir is the working directory of the command.
+	dir        workdir.Dir
 	repository *git.Repository
 	// rev is the abbreviated ID of the commit, for paths.
 	rev string
@@ -47,7 +49,7 @@ func (a *app) openBase(ctx context.Context, rev string, paths []string) (*baseRe
 	}
 	dir := "."
 	if len(paths) > 0 {
-		dir = existingDirectory(paths[0])
+		dir = a.existingDirectory(paths[0])
 	}
 	repository, err := a.repositories.Open(dir)
 	if err != nil {
@@ -60,7 +62,7 @@ func (a *app) openBase(ctx context.Context, rev string, paths []string) (*baseRe
 	if err != nil {
 		return nil, fmt.Errorf("--base=%s: %w", rev, err)
 	}
-	b := &baseRevision{repository: repository}
+	b := &baseRevision{dir: a.dir, repository: repository}
 	if b.rev, err = repository.Short(ctx, commit); err != nil {
 		return nil, fmt.Errorf("--base=%s: %w", rev, err)
 	}
@@ -77,9 +79,9 @@ func (a *app) openBase(ctx context.Context, rev string, paths []string) (*baseRe
 }
 
 // existingDirectory returns the closest directory of a path that exists.
-func existingDirectory(name string) string {
+func (a *app) existingDirectory(name string) string {
 	for {
-		if info, err := os.Stat(name); err == nil && info.IsDir() {
+		if info, err := a.dir.Stat(name); err == nil && info.IsDir() {
 			return name
 		}
 		parent := filepath.Dir(name)
@@ -108,7 +110,7 @@ func (b *baseRevision) sides(ctx context.Context, flags input.Flags) (old, new i
 		if missing == nil {
 			old.Paths = append(old.Paths, input.GitPath(b.rev, relative))
 		}
-		if _, err := os.Lstat(name); err == nil {
+		if _, err := b.dir.Lstat(name); err == nil {
 			new.Paths = append(new.Paths, name)
 		} else if missing != nil {
 			return old, new, fmt.Errorf("%s: no such file or directory, neither in the working tree nor in the merge base %s", name, b.rev)
@@ -124,7 +126,7 @@ func (b *baseRevision) has(changed changedFiles, name string) bool {
 	if relative, ok := b.relative(name); ok && changed.has(relative) {
 		return true
 	}
-	resolved, err := filepath.EvalSymlinks(name)
+	resolved, err := b.dir.EvalSymlinks(name)
 	if err != nil || resolved == name {
 		return false
 	}
@@ -135,7 +137,7 @@ func (b *baseRevision) has(changed changedFiles, name string) bool {
 // relative returns a path relative to the root of the repository, with slashes, and whether it is
 // in the repository. Links in the repository are kept.
 func (b *baseRevision) relative(name string) (string, bool) {
-	name, err := filepath.Abs(name)
+	name, err := b.dir.Abs(name)
 	if err != nil {
 		return "", false
 	}
@@ -144,7 +146,7 @@ func (b *baseRevision) relative(name string) (string, bool) {
 		// The repository may be below a link.
 		dir, rest := physical(root, filepath.Dir(name))
 		if name = filepath.Join(dir, rest, filepath.Base(name)); !isBelow(name, root) {
-			if name, err = filepath.EvalSymlinks(name); err != nil || !isBelow(name, root) {
+			if name, err = b.dir.EvalSymlinks(name); err != nil || !isBelow(name, root) {
 				return "", false
 			}
 		}

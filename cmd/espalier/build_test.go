@@ -14,6 +14,7 @@ import (
 
 // TestBuildOf checks what is known about a build of a release, of a module and of a work tree.
 func TestBuildOf(t *testing.T) {
+	t.Parallel()
 	const commit, other = "0123456789012345678901234567890123456789", "9876543210987654321098765432109876543210"
 	tree := func(version string) *debug.BuildInfo {
 		return &debug.BuildInfo{Main: debug.Module{Version: version}, Settings: []debug.BuildSetting{
@@ -45,6 +46,7 @@ func TestBuildOf(t *testing.T) {
 // TestVersionFields checks the names of the fields, which programs read, and that all formats
 // agree.
 func TestVersionFields(t *testing.T) {
+	t.Parallel()
 	full := build{"v1.2.3", "0123456789012345678901234567890123456789", "2026-01-02T03:04:05Z", true}
 	for _, test := range []struct {
 		build build

@@ -74,7 +74,7 @@ func TestBuiltinReplay(t *testing.T) {
 		}
 		paths[r.GroupVersionKind()] = path + "/" + gvr.Resource
 	}
-	server := espaliertest.Start(t, espaliertest.WithEtcd())
+	server := espaliertest.Start(t)
 	client, err := rest.HTTPClientFor(server.Config())
 	if err != nil {
 		t.Fatal(err)

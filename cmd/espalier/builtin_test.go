@@ -66,7 +66,7 @@ func builtinRequests() []struct{ path, old, object string } {
 // answers of a server.
 func TestBuiltinAsServer(t *testing.T) {
 	t.Parallel()
-	server := espaliertest.Start(t, espaliertest.WithEtcd())
+	server := espaliertest.Start(t)
 	client, err := rest.HTTPClientFor(server.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -174,6 +174,7 @@ func TestBuiltinAsServer(t *testing.T) {
 // TestBuiltinLevel checks that the built-in kinds are those of the Kubernetes version that the
 // program names.
 func TestBuiltinLevel(t *testing.T) {
+	t.Parallel()
 	if got := fmt.Sprintf("1.%d", lookup.KubernetesMinor); got != kubernetesLevel {
 		t.Errorf("got %s, want %s", got, kubernetesLevel)
 	}
@@ -182,7 +183,8 @@ func TestBuiltinLevel(t *testing.T) {
 // TestBuiltinHostile validates objects of built-in kinds that are broken in unusual ways, also as
 // updates of themselves. Nothing panics, and what is rejected has a position.
 func TestBuiltinHostile(t *testing.T) {
-	t.Chdir(t.TempDir())
+	t.Parallel()
+	p := newPlace(t)
 	const pod = "apiVersion: v1\nkind: Pod\n"
 	deep := func(open, end string) string { return strings.Repeat(open, 5000) + strings.Repeat(end, 5000) }
 	for name, c := range map[string]struct {
@@ -209,11 +211,11 @@ func TestBuiltinHostile(t *testing.T) {
 		"lower-case version": {"apiVersion: V1\nkind: Pod\nmetadata: {name: a}\n", "hostile.yaml:1:13: error:", 1},
 		"names":              {"apiVersion: v1\nkind: Pod\nmetadata: {name: " + strings.Repeat("a", 100_000) + "}\nspec: {containers: [{name: a, image: a}]}\n", "must be no more than 253 characters", 1},
 	} {
-		writeFile(t, "hostile.yaml", []byte(c.text))
-		out, code := runApp(t, "validate", "hostile.yaml")
+		p.write("hostile.yaml", c.text)
+		out, code := p.run("validate", "hostile.yaml")
 		if code != c.code || !strings.Contains(out, c.want) {
 			t.Errorf("%s: exits with %d, want %d and %q:\n%.2000s", name, code, c.code, c.want, out)
 		}
-		runApp(t, "validate", "--old", "hostile.yaml", "hostile.yaml")
+		p.run("validate", "--old", "hostile.yaml", "hostile.yaml")
 	}
 }

@@ -14,6 +14,7 @@ import (
 // TestCommands compares the commands and flags with the list of what has been released. A command
 // or a flag is deprecated before it is removed: see docs/reference/compatibility.md.
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	const golden = "testdata/commands.txt"
 	var have []string
 	visitCommands(newRootCommand(&app{program: "espalier"}), func(c *cobra.Command) {

@@ -192,8 +192,8 @@ func namedKinds(args []string) (kinds []*schemas.Kind) {
 
 // completeKindOrPath completes an argument with a path, or with the name of a resource if no path
 // starts like it.
-func completeKindOrPath(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
-	if matches, err := filepath.Glob(start + "*"); err != nil || start == "" || len(matches) > 0 {
+func (a *app) completeKindOrPath(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+	if matches, err := filepath.Glob(a.dir.Path(start) + "*"); err != nil || start == "" || len(matches) > 0 {
 		return completePaths(c, args, start)
 	}
 	return withPrefix(start, resourceNames(nil)), cobra.ShellCompDirectiveNoFileComp

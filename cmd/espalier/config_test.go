@@ -11,6 +11,7 @@ import (
 // TestConfigSchema makes sure that the JSON Schema in the repository is the one that the
 // program prints. With -update, it is rewritten.
 func TestConfigSchema(t *testing.T) {
+	t.Parallel()
 	got, code := runApp(t, "config", "--schema")
 	if code != 0 {
 		t.Fatal(got)
@@ -32,6 +33,7 @@ func TestConfigSchema(t *testing.T) {
 
 // TestConfigExamples parses the configuration files in the guide for CI and in the help text.
 func TestConfigExamples(t *testing.T) {
+	t.Parallel()
 	guide, err := os.ReadFile("../../docs/how-to/use-in-ci.md")
 	if err != nil {
 		t.Fatal(err)

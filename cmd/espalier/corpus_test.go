@@ -31,13 +31,15 @@ func TestCorpusCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the corpus takes a while")
 	}
-	count := copyCorpus(t, corpusDir(t))
+	t.Parallel()
+	p := newPlace(t)
+	count := p.copyCorpus(corpusDir(t))
 	definitions := []string{"--crd", "v1", "--crd", "v1beta1", "-R"}
 	objects := []string{"-f", "cr", "-f", "cr-braces", "-f", "cr-invalid"}
 	for _, semantics := range []string{"kep", "kubernetes"} {
 		t.Run("validate "+semantics, func(t *testing.T) {
 			args := append(append([]string{"validate", "--semantics", semantics, "-o", "json"}, definitions...), objects...)
-			out, code := runApp(t, args...)
+			out, code := p.run(args...)
 			var got struct {
 				Findings []struct{ File, Rule, Message string }
 				Summary  struct{ Objects, Failures int }
@@ -58,27 +60,28 @@ func TestCorpusCommands(t *testing.T) {
 	for _, extra := range [][]string{{"-o", "json"}, {"-o", "diff"}, {"--why", "-o", "sarif"}} {
 		t.Run("prune "+strings.Join(extra, " "), func(t *testing.T) {
 			args := append(append(append([]string{"prune", "--semantics", "kubernetes"}, extra...), definitions...), objects...)
-			if out, code := runApp(t, args...); code != 0 {
+			if out, code := p.run(args...); code != 0 {
 				t.Errorf("exits with %d: %.2000s", code, out)
 			}
 		})
 	}
 	for _, form := range forms.All() {
 		t.Run("show "+form.Name, func(t *testing.T) {
-			out, code := runApp(t, "show", form.Name, "-o", "json", "-R", "-f", "v1", "-f", "v1beta1")
+			out, code := p.run("show", form.Name, "-o", "json", "-R", "-f", "v1", "-f", "v1beta1")
 			if code > 1 || code == 1 && form.Name == "skeleton" || strings.Contains(out, object.RuleInvalidDefinition) {
 				t.Errorf("exits with %d: %.2000s", code, out)
 			}
 		})
 	}
 	t.Run("lint", func(t *testing.T) {
-		if out, code := runApp(t, "lint", "-o", "junit", "-R", "-f", "v1", "-f", "v1beta1"); code > 1 {
+		if out, code := p.run("lint", "-o", "junit", "-R", "-f", "v1", "-f", "v1beta1"); code > 1 {
 			t.Errorf("exits with %d: %.2000s", code, out)
 		}
 	})
 	t.Run("explain", func(t *testing.T) {
-		a := &app{program: "espalier", stdin: strings.NewReader("")}
-		ds, err := a.loadDefinitions(context.Background(), input.Flags{Paths: []string{"v1", "v1beta1"}, Recursive: true}, func(p input.Problem) { t.Error(p.Error()) })
+		a := p.app(strings.NewReader(""), nil, nil)
+		a.repositories = input.NewRepositories(t.Context(), a.dir)
+		ds, err := a.loadDefinitions(context.Background(), input.Flags{Paths: []string{"v1", "v1beta1"}, Recursive: true, Git: a.repositories}, func(p input.Problem) { t.Error(p.Error()) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,18 +91,18 @@ func TestCorpusCommands(t *testing.T) {
 				t.Error(err)
 				continue
 			}
-			if out, code := runApp(t, "explain", "--recursive", "--crd", d.file, hub.Spec.Names.Plural); code != 0 || !strings.Contains(out, hub.Spec.Names.Kind) {
+			if out, code := p.run("explain", "--recursive", "--crd", d.file, hub.Spec.Names.Plural); code != 0 || !strings.Contains(out, hub.Spec.Names.Kind) {
 				t.Errorf("%s: exits with %d: %.500s", d.file, code, out)
 			}
 		}
 	})
 }
 
-// copyCorpus changes to a directory with a part of the objects of the corpus and their CRDs, and
-// returns the number of objects.
-func copyCorpus(t *testing.T, corpus string) int {
+// copyCorpus copies a part of the objects of the corpus and their CRDs, and returns the number of
+// objects.
+func (p place) copyCorpus(corpus string) int {
+	t := p.t
 	t.Helper()
-	t.Chdir(t.TempDir())
 	index, err := os.ReadFile(filepath.Join(corpus, "CR_INDEX.tsv"))
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +114,7 @@ func copyCorpus(t *testing.T, corpus string) int {
 			if err != nil {
 				t.Fatal(err)
 			}
-			writeFile(t, file, text)
+			writeFile(t, p.path(file), text)
 		}
 	}
 	return len(lines)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"espalier.dev/analysis"
 	"espalier.dev/schema"
@@ -25,8 +26,24 @@ func (a *app) printData(output string, value any, text string) error {
 // readDataSemantics sets the semantics from the flag or the environment, and reads no
 // configuration file: the semantics belongs to the data.
 func (a *app) readDataSemantics(c *cobra.Command, _ []string) error {
+	a.resolveFiles(c)
 	_, err := a.environmentSemantics(c)
 	return err
+}
+
+// resolveFiles makes the flags of a server command that name files absolute if the command has a working
+// directory of its own: the server has only that of the process.
+func (a *app) resolveFiles(c *cobra.Command) {
+	if a.dir == "" {
+		return
+	}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		what, _ := pflag.UnquoteUsage(f)
+		value := f.Value.String()
+		if f.Value.Type() == "string" && (what == "file" || what == "directory") && value != "-" {
+			_ = f.Value.Set(a.dir.Path(value)) // any string is a path
+		}
+	})
 }
 
 // expectedSemantics returns the semantics that the flag or the environment sets, or nil.

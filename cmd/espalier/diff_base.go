@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"espalier.dev/analysis"
@@ -85,7 +84,7 @@ func (b *baseDiff) addMoved(ctx context.Context, old, new diffSet) error {
 		return err
 	}
 	root := b.base.repository.Root()
-	if current, err := os.Getwd(); err == nil {
+	if current, err := b.a.dir.Get(); err == nil {
 		if relative, err := filepath.Rel(current, root); err == nil {
 			root = relative
 		}

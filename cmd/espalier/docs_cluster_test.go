@@ -22,6 +22,7 @@ import (
 // test. A server with the CRD and an object of examples/crontab is the cluster. Commands may find problems, but may
 // not fail.
 func TestDocsCluster(t *testing.T) {
+	t.Parallel()
 	root := pages.Root(t)
 	ran := 0
 	for _, p := range pages.Below(t, root, "docs") {
@@ -47,11 +48,11 @@ func TestDocsCluster(t *testing.T) {
 				t.Fatal(err)
 			}
 			writeFile(t, filepath.Join(dir, "release-2.0", "crds", "crontabs.yaml"), next)
-			t.Setenv("KUBECONFIG", exampleCluster(t, dir))
-			t.Chdir(dir)
+			p := place{t, dir}
+			kubeconfig := exampleCluster(t, dir)
 			for _, line := range lines {
 				ran++
-				runToFile(t, line)
+				p.toFile(line, kubeconfig)
 			}
 		})
 	}
@@ -71,7 +72,7 @@ func exampleCluster(t *testing.T, dir string) string {
 		}
 		return text
 	}
-	server := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithCRDs(read("crd.yaml")))
+	server := espaliertest.Start(t, espaliertest.WithCRDs(read("crd.yaml")))
 	client, err := dynamic.NewForConfig(server.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -96,8 +97,9 @@ func exampleCluster(t *testing.T, dir string) string {
 	return path
 }
 
-// runToFile runs a command, which may redirect its output to a file.
-func runToFile(t *testing.T, line string) {
+// toFile runs a command with a kubeconfig. It may redirect its output to a file.
+func (p place) toFile(line, kubeconfig string) {
+	t := p.t
 	t.Helper()
 	command, name, redirected := strings.Cut(line, " > ")
 	words, err := splitWords(command)
@@ -105,11 +107,17 @@ func runToFile(t *testing.T, line string) {
 		t.Fatalf("%s: %v", line, err)
 	}
 	var stdout, stderr bytes.Buffer
-	a := &app{program: "espalier", stdin: &bytes.Buffer{}, stdout: &stdout, stderr: &stderr, environ: func(string) (string, bool) { return "", false }}
+	a := p.app(&bytes.Buffer{}, &stdout, &stderr)
+	a.environ = func(name string) (string, bool) {
+		if name == clientcmd.RecommendedConfigPathEnvVar {
+			return kubeconfig, true
+		}
+		return "", false
+	}
 	if code := a.run(t.Context(), words[1:]); code != 0 && code != 1 {
 		t.Errorf("$ %s\nexits with %d:\n%s%s", line, code, &stdout, &stderr)
 	}
 	if redirected {
-		writeFile(t, name, stdout.Bytes())
+		writeFile(t, p.path(name), stdout.Bytes())
 	}
 }

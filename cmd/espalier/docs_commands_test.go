@@ -16,6 +16,7 @@ import (
 // TestDocsCommands parses all commands in README.md and in the pages below docs: in blocks that are run, in
 // blocks that are not, such as workflows, and in code within text. Code within text may lack arguments.
 func TestDocsCommands(t *testing.T) {
+	t.Parallel()
 	root := pages.Root(t)
 	readme, err := pages.Read(root, "README.md")
 	if err != nil {
@@ -92,6 +93,7 @@ func checkCommand(command string, part bool) error {
 
 // TestCheckCommand checks that what does not exist is found.
 func TestCheckCommand(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		command  string
 		part, ok bool

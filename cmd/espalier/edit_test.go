@@ -16,6 +16,9 @@ import (
 // TestAssembleMany edits all documents of a large file, some of which have the same text. The
 // time grows with the size of the file, not with its square.
 func TestAssembleMany(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures time")
+	}
 	body := "# " + strings.Repeat("x\n# ", 500) + "\n"
 	measure := func(n int) time.Duration {
 		old := strings.Repeat("a: 0\n"+body+"---\na: 1\n"+body+"---\n", n/2)
@@ -53,11 +56,12 @@ func TestAssembleMany(t *testing.T) {
 
 // TestEditPipe edits the pipe of a process substitution, which cannot be read again.
 func TestEditPipe(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/dev/fd/0"); err != nil {
 		t.Skip(err)
 	}
-	t.Chdir(t.TempDir())
-	writeFile(t, "crd.yaml", []byte(boxDefinition))
+	p := newPlace(t)
+	p.write("crd.yaml", boxDefinition)
 	for _, test := range []struct {
 		text string
 		args []string
@@ -74,7 +78,7 @@ func TestEditPipe(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Close()
-		out, code := runApp(t, append(test.args, filepath.Join("/dev/fd", strconv.Itoa(int(r.Fd()))))...)
+		out, code := p.run(append(test.args, filepath.Join("/dev/fd", strconv.Itoa(int(r.Fd()))))...)
 		if code != 2 || !strings.Contains(out, "cannot edit a pipe: pass its content on standard input with -f -") {
 			t.Errorf("%s exits with %d:\n%s", test.args[0], code, out)
 		}

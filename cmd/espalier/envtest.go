@@ -13,6 +13,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"espalier.dev/cmd/espalier/internal/workdir"
 )
 
 func newEnvtestCommand(a *app) *cobra.Command {
@@ -48,7 +50,7 @@ directory has a link to it.`,
 			if len(args) > 0 {
 				dir = args[0]
 			}
-			dir, err := makeAssets(dir)
+			dir, err := makeAssets(a.dir, dir)
 			if err != nil {
 				return err
 			}
@@ -73,7 +75,7 @@ func maximumArgs(n int) cobra.PositionalArgs {
 const assetsMark = ".espalier-envtest"
 
 // makeAssets makes a directory for envtest, and returns its absolute path.
-func makeAssets(dir string) (string, error) {
+func makeAssets(current workdir.Dir, dir string) (string, error) {
 	if dir == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
@@ -81,7 +83,7 @@ func makeAssets(dir string) (string, error) {
 		}
 		dir = filepath.Join(cache, "espalier", "envtest", fmt.Sprintf("%s-%s-%s", buildVersion().version, runtime.GOOS, runtime.GOARCH))
 	}
-	dir, err := filepath.Abs(dir)
+	dir, err := current.Abs(dir)
 	if err != nil {
 		return "", fmt.Errorf("find the directory: %w", err)
 	}

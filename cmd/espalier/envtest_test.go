@@ -45,7 +45,7 @@ func TestMakeAssets(t *testing.T) {
 	t.Setenv("HOME", cache)
 	bin := t.TempDir()
 	t.Setenv("PATH", bin)
-	dir, err := makeAssets("")
+	dir, err := makeAssets("", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestMakeAssets(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, kubectlName), []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := makeAssets(dir); err != nil || again != dir {
+	if again, err := makeAssets("", dir); err != nil || again != dir {
 		t.Fatalf("got %s, %v", again, err)
 	}
 	if same, _ := files(dir); !os.SameFile(apiserver, same) {
@@ -81,7 +81,7 @@ func TestMakeAssets(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, apiserverName), []byte("older"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := makeAssets(dir); err != nil {
+	if _, err := makeAssets("", dir); err != nil {
 		t.Fatal(err)
 	}
 	if now, etcd := files(dir); now.Size() != apiserver.Size() || !os.SameFile(now, etcd) {
@@ -97,7 +97,7 @@ func TestMakeAssets(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(foreign, etcdName), []byte("other"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := makeAssets(foreign); err == nil || !strings.Contains(err.Error(), "not from espalier") {
+	if _, err := makeAssets("", foreign); err == nil || !strings.Contains(err.Error(), "not from espalier") {
 		t.Errorf("got %v", err)
 	}
 	if text, err := os.ReadFile(filepath.Join(foreign, etcdName)); err != nil || string(text) != "other" {
@@ -106,6 +106,7 @@ func TestMakeAssets(t *testing.T) {
 }
 
 func TestCopyProgram(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
 	if err := os.WriteFile(from, []byte("program"), 0o755); err != nil {
@@ -142,7 +143,7 @@ func newPlane(t *testing.T) *plane {
 	t.Helper()
 	p := &plane{certs: t.TempDir(), data: filepath.Join(t.TempDir(), "data"), port: freePort(t), etcdPort: freePort(t), peerPort: freePort(t)}
 	var err error
-	if p.dir, err = makeAssets(filepath.Join(t.TempDir(), "assets")); err != nil {
+	if p.dir, err = makeAssets("", filepath.Join(t.TempDir(), "assets")); err != nil {
 		t.Fatal(err)
 	}
 	p.bundle, err = pki.Ensure(pki.Config{Dir: filepath.Join(t.TempDir(), "pki"), Hosts: []string{"127.0.0.1"}})
@@ -269,6 +270,7 @@ func (p *process) signal(t *testing.T, s syscall.Signal) int {
 
 // TestEnvtestHelp reads the help texts as envtest does, which looks for flags.
 func TestEnvtestHelp(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	for name, flag := range map[string]string{apiserverName: "\n      --etcd-servers ", etcdName: "\n  --unsafe-no-fsync "} {
 		c := p.start(t, name, "--help")
@@ -299,6 +301,10 @@ func TestEnvtestHelp(t *testing.T) {
 
 // TestEnvtestPlane uses a control plane as tests with envtest do.
 func TestEnvtestPlane(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts several servers")
+	}
+	t.Parallel()
 	ctx := t.Context()
 	whole := t // processes live longer than subtests
 	p := newPlane(t)
@@ -384,6 +390,10 @@ func TestEnvtestPlane(t *testing.T) {
 // TestEnvtestLog makes sure that the log names everything that has no effect, and the reason of
 // the end.
 func TestEnvtestLog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts several servers")
+	}
+	t.Parallel()
 	p := newPlane(t)
 	p.startEtcd(t)
 	c := p.startAPIServer(t, p.port, "--audit_log_mode=blocking", "--kubelet-timeout=5s", "--feature-gates=DynamicResourceAllocation=true",
@@ -433,15 +443,5 @@ func establish(t *testing.T, config *rest.Config, plural string) {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Millisecond)
-	}
-}
-
-// TestReleaseProgram makes sure that the program still runs.
-func TestReleaseProgram(t *testing.T) {
-	for range 3 {
-		releaseProgram()
-		if got := strings.ToUpper("released"); got != "RELEASED" {
-			t.Errorf("got %s", got)
-		}
 	}
 }

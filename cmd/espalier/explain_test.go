@@ -13,6 +13,10 @@ import (
 
 // TestExplainCorpus explains all fields of resources of the corpus.
 func TestExplainCorpus(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the corpus takes a while")
+	}
+	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(corpusDir(t), "v1*", "*", "*.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -20,7 +24,7 @@ func TestExplainCorpus(t *testing.T) {
 	files = testcase.Part(files)
 	for _, file := range files {
 		var stderr strings.Builder
-		a := &app{program: "espalier", stdin: strings.NewReader(""), stdout: io.Discard, stderr: &stderr, environ: func(string) (string, bool) { return "", false }}
+		a := newApp(strings.NewReader(""), io.Discard, &stderr)
 		resource := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		if code := a.run(context.Background(), []string{"explain", "--crd", file, resource, "--recursive"}); code != report.Clean {
 			t.Errorf("%s: exit code %d: %s", file, code, stderr.String())

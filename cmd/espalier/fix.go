@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,6 +17,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
 	"espalier.dev/cmd/espalier/internal/suppress"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/textdiff"
 	"espalier.dev/internal/yamledit"
@@ -310,7 +309,7 @@ func (f *fixing) replace(documents []fixedDocument) error {
 	f.record(file, old, text)
 	switch {
 	case f.write:
-		if err := overwrite(file, text); err != nil {
+		if err := overwrite(f.dir, file, text); err != nil {
 			return err
 		}
 		if !f.quiet {
@@ -341,14 +340,14 @@ func (f *fixing) record(file string, old, text []byte) {
 }
 
 // overwrite replaces a file atomically and preserves its mode.
-func overwrite(path string, text []byte) error {
-	path, err := filepath.EvalSymlinks(path)
+func overwrite(dir workdir.Dir, path string, text []byte) error {
+	path, err := dir.EvalSymlinks(path)
 	if err != nil {
 		return err
 	}
-	info, err := os.Stat(path)
+	info, err := dir.Stat(path)
 	if err != nil {
 		return err
 	}
-	return writeAtomically(path, text, info.Mode().Perm())
+	return writeAtomically(dir, path, text, info.Mode().Perm())
 }

@@ -24,14 +24,14 @@ spec:
 // runFix runs fix and returns the exit code and standard error.
 func runFix(args ...string) (int, string) {
 	var stdout, stderr bytes.Buffer
-	a := &app{program: "espalier", stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr,
-		environ: func(string) (string, bool) { return "", false }}
+	a := newApp(strings.NewReader(""), &stdout, &stderr)
 	return a.run(context.Background(), append([]string{"fix"}, args...)), stderr.String()
 }
 
 // TestFixWrites makes sure that --write replaces the content of a file and preserves its mode
 // and links to it.
 func TestFixWrites(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "crd.yaml")
 	if err := os.WriteFile(file, []byte(oldDefinition), 0o600); err != nil {
@@ -85,12 +85,13 @@ func TestFixWrites(t *testing.T) {
 // TestFixBroken makes sure that a file that cannot be fixed stays unchanged, and that other
 // files are fixed.
 func TestFixBroken(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "crd.yaml")
 	if err := os.WriteFile(file, []byte(oldDefinition), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := overwrite(filepath.Join(dir, "missing.yaml"), []byte("x")); err == nil {
+	if err := overwrite("", filepath.Join(dir, "missing.yaml"), []byte("x")); err == nil {
 		t.Error("a file that is missing was overwritten")
 	}
 	broken := filepath.Join(dir, "broken.yaml")
@@ -108,6 +109,7 @@ func TestFixBroken(t *testing.T) {
 
 // TestAssemble replaces documents in a file that contains the same text twice.
 func TestAssemble(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "crds.yaml")
 	text := "---\n" + oldDefinition + "---\n# nothing\n---\n" + oldDefinition + "---\nkind: Other # stays\n"

@@ -92,6 +92,7 @@ func addEtcdFlags(c *cobra.Command, f *source.Etcd) {
 // defaultKubeconfig sets the kubeconfig files that the environment names, for a cluster that has
 // none.
 func (a *app) defaultKubeconfig(f *source.Cluster) {
+	f.Dir = a.dir
 	if paths, ok := a.environ(clientcmd.RecommendedConfigPathEnvVar); ok && paths != "" {
 		f.Default = filepath.SplitList(paths)
 	}
@@ -121,13 +122,13 @@ func (a *app) openSource(ctx context.Context, c *cobra.Command, f *sourceFlags, 
 		s, err := a.openCluster(f)
 		return s, "the cluster", err
 	case "--snapshot", "--etcd-servers":
-		s, err := openEtcd(ctx, f.etcd)
+		s, err := a.openEtcd(ctx, f.etcd)
 		if f.etcd.Snapshot != "" {
 			return s, f.etcd.Snapshot, err
 		}
 		return s, "etcd", err
 	case "--dump":
-		s, err := source.OpenDump(f.dump)
+		s, err := source.OpenDump(a.dir, f.dump)
 		return s, f.dump, err
 	}
 	return source.OpenFiles(a.stdin, files), strings.Join(files.Paths, ", "), nil

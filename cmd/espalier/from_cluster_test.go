@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -101,15 +99,6 @@ func kubeconfigFor(t *testing.T, address string) string {
 		t.Fatal(err)
 	}
 	return file
-}
-
-// runWith runs a command line.
-func runWith(ctx context.Context, args ...string) (code int, stdout, stderr string) {
-	var out, errs bytes.Buffer
-	a := &app{program: "espalier", stdin: strings.NewReader(""), stdout: &out, stderr: &errs,
-		environ: func(string) (string, bool) { return "", false }}
-	code = a.run(ctx, args)
-	return code, out.String(), errs.String()
 }
 
 // clusterCommands returns command lines that read a cluster.

@@ -21,6 +21,7 @@ import (
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/crd"
 )
 
@@ -156,7 +157,7 @@ func (a *app) generate(c *cobra.Command, target generateTarget, o generateOption
 	case o.output == "":
 		return usageError(c, errors.New("-o is required: the output directory"))
 	}
-	goPackage, err := o.importPath(c, target)
+	goPackage, err := o.importPath(a.dir, c, target)
 	if err != nil {
 		return err
 	}
@@ -182,7 +183,7 @@ func (a *app) generate(c *cobra.Command, target generateTarget, o generateOption
 	if r.Code() != report.Clean {
 		return nil
 	}
-	out := outputDirectory{dir: o.output}
+	out := outputDirectory{at: a.dir, dir: o.output}
 	existing, err := out.generated(packages)
 	if err != nil {
 		return err
@@ -221,7 +222,7 @@ func (a *app) generate(c *cobra.Command, target generateTarget, o generateOption
 			fmt.Fprintf(a.stderr, "%s: %s is no longer generated: remove it with --clean\n", a.name(), out.path(name))
 			continue
 		}
-		if err := os.Remove(out.path(name)); err != nil {
+		if err := a.dir.Remove(out.path(name)); err != nil {
 			return err
 		}
 		tell("removed %s", out.path(name))
@@ -282,7 +283,11 @@ func (a *app) checkGenerated(out outputDirectory, files generate.Files, stale []
 }
 
 // outputDirectory is the directory that generate writes to.
-type outputDirectory struct{ dir string }
+type outputDirectory struct {
+	// at is the working directory of the command, which dir is relative to.
+	at  workdir.Dir
+	dir string
+}
 
 func (o outputDirectory) path(name string) string {
 	return filepath.Join(o.dir, filepath.FromSlash(name))
@@ -290,7 +295,7 @@ func (o outputDirectory) path(name string) string {
 
 // read returns a file, or nothing if there is none.
 func (o outputDirectory) read(name string) ([]byte, error) {
-	text, err := os.ReadFile(o.path(name))
+	text, err := o.at.ReadFile(o.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -301,7 +306,7 @@ func (o outputDirectory) read(name string) ([]byte, error) {
 func (o outputDirectory) generated(packages []*generate.Package) (generate.Files, error) {
 	files := generate.Files{}
 	for _, p := range packages {
-		entries, err := os.ReadDir(o.path(p.Dir()))
+		entries, err := o.at.ReadDir(o.path(p.Dir()))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -326,7 +331,7 @@ func (o outputDirectory) generated(packages []*generate.Package) (generate.Files
 func (o outputDirectory) stale(target generateTarget, files generate.Files) (names []string, err error) {
 	for _, pattern := range target.files {
 		// Each package is in the directory GROUP/VERSION.
-		found, err := fs.Glob(os.DirFS(o.dir), "*/*/"+pattern)
+		found, err := fs.Glob(os.DirFS(o.at.Path(o.dir)), "*/*/"+pattern)
 		if err != nil {
 			return nil, err
 		}
@@ -369,7 +374,7 @@ func (o outputDirectory) write(files generate.Files, force bool) (changed []stri
 		}
 	}
 	for _, name := range changed {
-		if err := replaceFile(o.path(name), files[name]); err != nil {
+		if err := replaceFile(o.at, o.path(name), files[name]); err != nil {
 			return nil, err
 		}
 	}
@@ -377,16 +382,16 @@ func (o outputDirectory) write(files generate.Files, force bool) (changed []stri
 }
 
 // replaceFile writes a file atomically, and creates its directory.
-func replaceFile(path string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+func replaceFile(dir workdir.Dir, path string, text []byte) error {
+	if err := dir.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	return writeAtomically(path, text, 0o644)
+	return writeAtomically(dir, path, text, 0o644)
 }
 
 // importPath returns the import path of the output directory for a target, or "" if it has none:
 // that of --go-package or, without the flag, that in the Go module of the directory.
-func (o *generateOptions) importPath(c *cobra.Command, target generateTarget) (string, error) {
+func (o *generateOptions) importPath(dir workdir.Dir, c *cobra.Command, target generateTarget) (string, error) {
 	given := c.Flags().Changed("go-package")
 	switch {
 	case target.name != protoTarget && given:
@@ -394,7 +399,7 @@ func (o *generateOptions) importPath(c *cobra.Command, target generateTarget) (s
 	case target.name != protoTarget, given && o.goPackage == "":
 		return "", nil
 	case !given:
-		return moduleImportPath(o.output)
+		return moduleImportPath(dir, o.output)
 	case !importPathPattern.MatchString(o.goPackage):
 		return "", fmt.Errorf("--go-package=%s: must be an import path, such as example.com/project/proto", o.goPackage)
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"espalier.dev/cmd/espalier/internal/workdir"
 )
 
 // importPathPattern matches import paths of Go.
@@ -15,8 +17,8 @@ var importPathPattern = regexp.MustCompile(`^[A-Za-z0-9_~.-]+(/[A-Za-z0-9_~+.-]+
 
 // moduleImportPath returns the import path of a directory in a Go module, or "" if it is in none.
 // The directory need not exist.
-func moduleImportPath(dir string) (string, error) {
-	absolute, err := filepath.Abs(dir)
+func moduleImportPath(current workdir.Dir, dir string) (string, error) {
+	absolute, err := current.Abs(dir)
 	if err != nil {
 		return "", err
 	}

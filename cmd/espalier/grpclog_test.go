@@ -11,6 +11,7 @@ import (
 
 // TestGRPCLog checks that a command which fails soon logs no warning of gRPC, and that a server logs some.
 func TestGRPCLog(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
 		g := newGRPCLog(func(text string) { got = append(got, text) })

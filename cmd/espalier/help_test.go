@@ -22,6 +22,7 @@ import (
 // Examples may find problems (exit code 1), but may not fail. The flags of serve, lsp and ui, which run
 // until they are stopped, and of commands that need a server, are only parsed.
 func TestHelpExamples(t *testing.T) {
+	t.Parallel()
 	examples, err := filepath.Abs("testdata/examples")
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +47,8 @@ func TestHelpExamples(t *testing.T) {
 					parseExample(t, line)
 					continue
 				}
-				dir := t.TempDir()
+				p := newPlace(t)
+				dir := p.dir
 				if err := os.CopyFS(dir, os.DirFS(examples)); err != nil {
 					t.Fatal(err)
 				}
@@ -54,30 +56,25 @@ func TestHelpExamples(t *testing.T) {
 					"apiextensions.k8s.io/customresourcedefinitions/crontabs.stable.example.com": "crontab-crd.yaml",
 					"stable.example.com/crontabs/default/nightly":                                "crontab-typo.yaml",
 				}))
-				t.Chdir(dir)
 				if strings.Contains(line, "git:") || strings.Contains(line, "--base") {
-					for _, command := range []string{"init -q", "add -A", "commit -q -m one", "tag v1.2.0",
-						"update-ref refs/remotes/origin/main HEAD"} {
-						var out bytes.Buffer
-						if code := runProgram(t, strings.Fields("git "+command), nil, &out, &out); code != 0 {
-							t.Fatalf("git %s exits with %d: %s", command, code, &out)
-						}
-					}
+					p.git("init -q", "add -A", "commit -q -m one", "tag v1.2.0", "update-ref refs/remotes/origin/main HEAD")
 				}
 				switch c.Name() {
 				case "backup":
-					createData(t, "espalier-data", "older.db")
+					createData(t, p.path("espalier-data"), p.path("older.db"))
 				case "kubeconfig":
-					if _, err := pki.Ensure(pki.Config{Dir: "espalier-data/pki"}); err != nil {
+					if _, err := pki.Ensure(pki.Config{Dir: p.path("espalier-data/pki")}); err != nil {
 						t.Fatal(err)
 					}
 				case "envtest":
-					t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
-					t.Setenv("HOME", dir)
+					if line == "espalier envtest" { // it writes to the user's cache
+						parseExample(t, line)
+						continue
+					}
 				case "restore":
-					createData(t, "espalier-data", "backup.db")
+					createData(t, p.path("espalier-data"), p.path("backup.db"))
 				}
-				runExample(t, line)
+				p.example(line)
 			}
 		})
 	})
@@ -115,6 +112,7 @@ func parseCommand(line string) error {
 // TestFlagGroups makes sure that each flag of a command, apart from those that all commands
 // share, is in a group of the help text.
 func TestFlagGroups(t *testing.T) {
+	t.Parallel()
 	root := newRootCommand(&app{program: "espalier"})
 	for _, c := range root.Commands() {
 		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
@@ -155,8 +153,9 @@ func exampleLines(example string) (lines []string) {
 	return lines
 }
 
-// runExample runs an example, which may read a file through a pipe and redirect its output.
-func runExample(t *testing.T, line string) {
+// example runs an example, which may read a file through a pipe and redirect its output.
+func (p place) example(line string) {
+	t := p.t
 	t.Helper()
 	var stdin, stdout, stderr bytes.Buffer
 	command := line
@@ -165,11 +164,7 @@ func runExample(t *testing.T, line string) {
 		if !ok {
 			t.Fatalf("%s: only cat can be piped to espalier", line)
 		}
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stdin.Write(data)
+		stdin.WriteString(p.read(name))
 		command = rest
 	}
 	command, _, _ = strings.Cut(command, " > ")
@@ -177,7 +172,7 @@ func runExample(t *testing.T, line string) {
 	if err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
-	a := &app{program: "espalier", stdin: &stdin, stdout: &stdout, stderr: &stderr, environ: func(string) (string, bool) { return "", false }}
+	a := p.app(&stdin, &stdout, &stderr)
 	if code := a.run(context.Background(), words[1:]); code != 0 && code != 1 {
 		t.Errorf("$ %s\nexits with %d:\n%s%s", line, code, stdout.String(), stderr.String())
 	}
@@ -185,6 +180,7 @@ func runExample(t *testing.T, line string) {
 
 // TestCompletionAndMan generates completion scripts and manual pages.
 func TestCompletionAndMan(t *testing.T) {
+	t.Parallel()
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		out, code := runApp(t, "completion", shell)
 		if code != 0 || !strings.Contains(out, "espalier") {
@@ -216,18 +212,10 @@ func TestCompletionAndMan(t *testing.T) {
 	}
 }
 
-// runApp runs the program and returns its output and exit code.
-func runApp(t testing.TB, args ...string) (string, int) {
-	t.Helper()
-	var out bytes.Buffer
-	a := &app{program: "espalier", stdin: strings.NewReader(""), stdout: &out, stderr: &out, environ: func(string) (string, bool) { return "", false }}
-	code := a.run(context.Background(), args)
-	return out.String(), code
-}
-
 // TestGroups checks that each command is in a group of the help, but for those about the program itself, and that
 // the commands come before the details.
 func TestGroups(t *testing.T) {
+	t.Parallel()
 	a := &app{program: "espalier"}
 	for _, c := range newRootCommand(a).Commands() {
 		other := slices.Contains([]string{"config", "version", "man", "completion", "help"}, c.Name())

@@ -45,7 +45,10 @@ adds names.`,
     --data-dir /var/lib/espalier/data --server https://espalier.espalier.svc:6443`,
 		Args: noArgs(""),
 		// The configuration file is for commands that check files.
-		PersistentPreRunE: func(*cobra.Command, []string) error { return nil },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			a.resolveFiles(c)
+			return nil
+		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if user == pki.AdminUser && !c.Flags().Changed("group") {
 				groups = []string{pki.AdminGroup}

@@ -33,7 +33,7 @@ func (s *lspSession) CodeActions(ctx context.Context, docs *lsp.Documents, text 
 	if last == nil || !bytes.Equal(last.text.Bytes(), text.Bytes()) {
 		return nil, nil // it is being diagnosed
 	}
-	places := &placer{client: s.client, docs: docs, texts: map[string]*lsp.Text{}}
+	places := &placer{dir: s.a.dir, client: s.client, docs: docs, texts: map[string]*lsp.Text{}}
 	var actions []lsp.CodeAction
 	offered := 0
 	// A file with many documents is split once, if there is a finding.

@@ -267,7 +267,7 @@ func (s *lspSession) Definition(ctx context.Context, docs *lsp.Documents, text *
 	if err != nil {
 		return nil, err
 	}
-	places := &placer{client: s.client, docs: docs, texts: map[string]*lsp.Text{}}
+	places := &placer{dir: s.a.dir, client: s.client, docs: docs, texts: map[string]*lsp.Text{}}
 	if f := assist.FieldAt(d.text, d.offset); f != nil {
 		return s.users(ctx, view, places, f)
 	}
@@ -298,7 +298,7 @@ func (s *lspSession) References(ctx context.Context, docs *lsp.Documents, text *
 	if f == nil {
 		return nil, nil
 	}
-	return s.users(ctx, view, &placer{client: s.client, docs: docs, texts: map[string]*lsp.Text{}}, f)
+	return s.users(ctx, view, &placer{dir: s.a.dir, client: s.client, docs: docs, texts: map[string]*lsp.Text{}}, f)
 }
 
 // maxUsers is the maximum number of places in objects that are listed for a schema.

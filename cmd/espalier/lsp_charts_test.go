@@ -19,7 +19,7 @@ func TestChartSettings(t *testing.T) {
 	flags := func(name string) map[string]chartInput {
 		return map[string]chartInput{"/chart": {outside: []string{"/values.yaml"}, flags: func(ctx context.Context) (input.Flags, *input.Buffers) {
 			rendered <- name
-			return input.Flags{Git: input.NewRepositories(ctx)}, &input.Buffers{}
+			return input.Flags{Git: input.NewRepositories(ctx, "")}, &input.Buffers{}
 		}}}
 	}
 	one, two := &checks{}, &checks{}
@@ -43,13 +43,13 @@ func TestChartInputs(t *testing.T) {
 	root := t.TempDir()
 	buffers.Set(filepath.Join(root, "app", "Chart.yaml"), []byte("name: app\ndependencies: [{name: a, repository: file://../lib}, {name: b, repository: https://example.com}]\n"))
 	values := filepath.Join(root, "prod.yaml")
-	if got := outsideOf(filepath.Join(root, "app"), []string{values}, &buffers); !slices.Equal(got, []string{values, filepath.Join(root, "lib")}) {
+	if got := outsideOf("", filepath.Join(root, "app"), []string{values}, &buffers); !slices.Equal(got, []string{values, filepath.Join(root, "lib")}) {
 		t.Errorf("got %q", got)
 	}
 	// A chart of apiVersion v1.
 	buffers.Set(filepath.Join(root, "old", "Chart.yaml"), []byte("name: old\napiVersion: v1\n"))
 	buffers.Set(filepath.Join(root, "old", "requirements.yaml"), []byte("dependencies: [{name: a, repository: file://../lib}]\n"))
-	if got := outsideOf(filepath.Join(root, "old"), nil, &buffers); !slices.Equal(got, []string{filepath.Join(root, "lib")}) {
+	if got := outsideOf("", filepath.Join(root, "old"), nil, &buffers); !slices.Equal(got, []string{filepath.Join(root, "lib")}) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -59,7 +59,7 @@ func TestChartInputs(t *testing.T) {
 func TestRenderedAfterCancel(t *testing.T) {
 	t.Parallel()
 	root := folder(t, map[string]string{"a.yaml": "", "chart/crd.yaml": widgetCRD, "chart/widget.yaml": widget})
-	a := &app{program: "espalier", stdout: io.Discard, stderr: io.Discard, environ: func(string) (string, bool) { return "", false }}
+	a := newApp(nil, io.Discard, io.Discard)
 	w := newWorkspace(root, false, &input.Buffers{}, nil, func(ctx context.Context, w *workspace) (*checks, error) { return a.newChecks(ctx, w, nil) })
 	w.charts = &workspaceCharts{}
 	if err := w.refresh(t.Context()); err != nil {
@@ -67,7 +67,7 @@ func TestRenderedAfterCancel(t *testing.T) {
 	}
 	render := func() (result *renderedChart, object *input.Item) {
 		result = &renderedChart{buffers: &input.Buffers{}}
-		flags := input.Flags{Paths: []string{filepath.Join(root, "chart")}, Git: input.NewRepositories(t.Context())}
+		flags := input.Flags{Paths: []string{filepath.Join(root, "chart")}, Git: input.NewRepositories(t.Context(), "")}
 		err := input.Read(t.Context(), emptyInput{}, flags, func(it *input.Item) error {
 			if isDefinition(it) {
 				result.crds = append(result.crds, it)

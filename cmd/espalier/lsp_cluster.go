@@ -101,7 +101,7 @@ func (s *servedCRDs) of(sem schema.Semantics) []*definition {
 
 // run follows the CRDs of the cluster until the context ends.
 func (c *lspCluster) run(ctx context.Context) {
-	c.files = input.NewRepositories(ctx)
+	c.files = input.NewRepositories(ctx, "")
 	defer func() { _ = c.files.Close() }() // it has read files only
 	told, down := false, false
 	keeper := &source.Keeper{Cluster: c.flags, Again: c.lost, Open: func(config *rest.Config) {

@@ -6,9 +6,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -74,6 +76,7 @@ func asObject(t *testing.T, text string) *unstructured.Unstructured {
 // TestLSPCluster edits an object whose CRD only a cluster has, while the CRD changes, and again when
 // the cluster is gone.
 func TestLSPCluster(t *testing.T) {
+	t.Parallel()
 	server := espaliertest.Start(t)
 	crds := newClient(t, server.Config()).Resource(crdResource)
 	if _, err := crds.Create(t.Context(), asObject(t, widgetCRD), metav1.CreateOptions{}); err != nil {
@@ -174,6 +177,10 @@ func checkCache(t *testing.T, cache string) {
 // TestLSPClusterHangs uses a cluster that accepts connections and never answers: nothing waits for it,
 // unknown kinds are not reported, and the end of the session leaves no goroutine.
 func TestLSPClusterHangs(t *testing.T) {
+	// Package signal has a goroutine as soon as it is used.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGPIPE)
+	signal.Stop(signals)
 	before := runtime.NumGoroutine()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

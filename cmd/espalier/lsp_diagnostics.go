@@ -12,6 +12,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/lsp"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -20,6 +21,7 @@ const diagnosticSource = "espalier"
 
 // placer converts findings to diagnostics. It reads the files that findings refer to once.
 type placer struct {
+	dir    workdir.Dir
 	client *lsp.Client
 	docs   *lsp.Documents
 	texts  map[string]*lsp.Text
@@ -131,7 +133,7 @@ func (p *placer) location(at *analysis.Location) (lsp.Location, bool) {
 	if at.File == "" {
 		return lsp.Location{}, false
 	}
-	path := absolute(at.File)
+	path := absolute(p.dir, at.File)
 	text := p.text(path)
 	if text == nil {
 		return lsp.Location{}, false
@@ -149,7 +151,7 @@ func (p *placer) text(path string) *lsp.Text {
 		return text
 	}
 	p.texts[path] = nil
-	f, err := input.Open(path)
+	f, err := input.Open("", path)
 	if err != nil {
 		return nil
 	}

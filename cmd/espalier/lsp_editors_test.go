@@ -185,7 +185,7 @@ func TestEmacs(t *testing.T) {
 	}
 	root := editorFiles(t)
 	program, pid := editorProgram(t)
-	c := emacs("--load", absolute("../../editors/emacs/espalier.el"), "--load", absolute("testdata/editors/session.el"))
+	c := emacs("--load", absolute("", "../../editors/emacs/espalier.el"), "--load", absolute("", "testdata/editors/session.el"))
 	c.Env = append(c.Env, "PATH="+program+":"+os.Getenv("PATH"), "FILE="+filepath.Join(root, "first.yaml"))
 	c.Dir = root
 	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASSED") {

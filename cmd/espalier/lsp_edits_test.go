@@ -106,6 +106,9 @@ func (f *editedFile) now() string {
 func TestLSPEdits(t *testing.T) {
 	t.Parallel()
 	edits := 100
+	if testing.Short() {
+		edits = 20
+	}
 	if value := os.Getenv("ESPALIER_LSP_EDITS"); value != "" {
 		var err error
 		if edits, err = strconv.Atoi(value); err != nil {

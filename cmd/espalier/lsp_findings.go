@@ -54,7 +54,7 @@ type flagValue struct{ name, value string }
 func (a *app) newChecks(ctx context.Context, w *workspace, given []flagValue) (*checks, error) {
 	given = slices.Clone(given)
 	if !slices.ContainsFunc(given, func(f flagValue) bool { return f.name == "no-config" || f.name == "config" }) {
-		file, err := config.Find(w.root)
+		file, err := config.Find(a.dir, w.root)
 		switch {
 		case err != nil:
 			return nil, err
@@ -68,8 +68,8 @@ func (a *app) newChecks(ctx context.Context, w *workspace, given []flagValue) (*
 	ctx = context.WithoutCancel(ctx) // it is that of one request
 	k := &checks{buffers: w.buffers, ctx: ctx}
 	prepare := func(with func(*app) *cobra.Command) (*app, *cobra.Command, error) {
-		own := &app{program: a.program, stdin: emptyInput{}, stdout: io.Discard, stderr: io.Discard, environ: a.environ,
-			repositories: input.NewRepositories(ctx).WithBuffers(w.buffers)}
+		own := &app{program: a.program, dir: a.dir, stdin: emptyInput{}, stdout: io.Discard, stderr: io.Discard, environ: a.environ,
+			repositories: input.NewRepositories(ctx, a.dir).WithBuffers(w.buffers)}
 		c := with(own)
 		addConfigFlags(c, &own.configFlags)
 		c.Flags().Var(&own.semantics, "semantics", "")
@@ -103,7 +103,7 @@ func (a *app) newChecks(ctx context.Context, w *workspace, given []flagValue) (*
 	o.crds = o.objects.With(o.crds.Paths...)
 	o.crds.Keep = input.Everything
 	// CRDs may be read again until they are indexed anew.
-	o.crds.Git = input.NewRepositories(ctx).WithBuffers(w.buffers)
+	o.crds.Git = input.NewRepositories(ctx, a.dir).WithBuffers(w.buffers)
 	if k.lintConfigs, err = k.linter.lintConfigs(k.linting); err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (a *app) newChecks(ctx context.Context, w *workspace, given []flagValue) (*
 func (k *checks) renew() {
 	for _, own := range []*app{k.validator, k.linter} {
 		_ = own.repositories.Close() // only its processes end
-		own.repositories = input.NewRepositories(k.ctx).WithBuffers(k.buffers)
+		own.repositories = input.NewRepositories(k.ctx, own.dir).WithBuffers(k.buffers)
 	}
 	for _, flags := range []*input.Flags{&k.validating.objects, &k.linting.input} {
 		flags.Git = k.validator.repositories

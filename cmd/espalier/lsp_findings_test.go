@@ -122,6 +122,7 @@ func TestLSPCorpus(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the corpus takes a while")
 	}
+	t.Parallel()
 	root, files := os.Getenv("ESPALIER_LSP_FOLDER"), []string(nil)
 	if root == "" {
 		root, files = corpusFolder(t)

@@ -21,6 +21,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/lsp"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/cmd/espalier/internal/workdir"
 )
 
 const (
@@ -57,9 +58,9 @@ type chartInput struct {
 }
 
 // outsideOf returns the files with values and the local dependencies of a chart.
-func outsideOf(dir string, values []string, buffers *input.Buffers) (all []string) {
+func outsideOf(current workdir.Dir, dir string, values []string, buffers *input.Buffers) (all []string) {
 	for _, file := range values {
-		all = append(all, absolute(file))
+		all = append(all, absolute(current, file))
 	}
 	for _, name := range []string{helm.ChartFile, helm.RequirementsFile} {
 		file := filepath.Join(dir, name)
@@ -173,12 +174,12 @@ func (w *workspace) renderCharts(paths []string) {
 		if _, err := exec.LookPath("helm"); err != nil {
 			break
 		}
-		flags, buffers := w.checks.validating.objects.With(dir), w.buffers
-		wanted[dir] = chartInput{outside: outsideOf(dir, renderer.Values, buffers), flags: func(ctx context.Context) (input.Flags, *input.Buffers) {
+		flags, buffers, current := w.checks.validating.objects.With(dir), w.buffers, w.checks.validator.dir
+		wanted[dir] = chartInput{outside: outsideOf(current, dir, renderer.Values, buffers), flags: func(ctx context.Context) (input.Flags, *input.Buffers) {
 			flags.Recursive, flags.Unchanged, flags.Build = false, nil, nil
 			flags.Helm, flags.HelmNamed = renderer.Again(maxRenderedBytes), true
 			at := buffers.Snapshot()
-			flags.Git = input.NewRepositories(ctx).WithBuffers(at)
+			flags.Git = input.NewRepositories(ctx, current).WithBuffers(at)
 			return flags, at
 		}}
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"espalier.dev/cmd/espalier/internal/lsp"
-	"espalier.dev/cmd/espalier/internal/report"
 )
 
 // fakeHelm renders a chart with a few substitutions, and fails or hangs if a template says so.
@@ -160,17 +159,6 @@ func TestLSPHelmDeletedLines(t *testing.T) {
 	c.Change(template, 2, whole("# {{ HANG }}\n"))
 	c.AwaitDiagnostics(template, func(p *lsp.PublishDiagnosticsParams) bool { return len(p.Diagnostics) == 0 })
 	c.Shutdown()
-}
-
-// TestRenderedRange asks for a line that a template does not have anymore.
-func TestRenderedRange(t *testing.T) {
-	t.Parallel()
-	text := lsp.NewText("file:///a.yaml", 1, "yaml", []byte("a: {{ b }}\n"), lsp.UTF16)
-	finding := &report.Finding{}
-	finding.Span.Line = 7
-	if got, _ := renderedRange(text, finding); got.Start.Line != 1 {
-		t.Errorf("got %+v", got)
-	}
 }
 
 // TestLSPNoHelm opens a template where there is no helm: nothing is said about it.

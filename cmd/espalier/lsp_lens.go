@@ -100,7 +100,7 @@ func (s *lspSession) ResolveCodeLens(ctx context.Context, docs *lsp.Documents, l
 	known, ok := s.lenses[data]
 	s.mu.Unlock()
 	if !ok || known.view != weak.Make(view) || known.sum != crds[i].Sum() {
-		places := &placer{client: s.client, docs: docs, texts: map[string]*lsp.Text{}}
+		places := &placer{dir: s.a.dir, client: s.client, docs: docs, texts: map[string]*lsp.Text{}}
 		known = lensTitle{weak.Make(view), crds[i].Sum(), s.effect(ctx, view, places, crds[i], committedCRDs(ctx, path)[data.Name])}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -120,7 +120,7 @@ func (s *lspSession) ResolveCodeLens(ctx context.Context, docs *lsp.Documents, l
 // in no repository, or new.
 func committedCRDs(ctx context.Context, path string) map[string]*input.Item {
 	all := map[string]*input.Item{}
-	repositories := input.NewRepositories(ctx)
+	repositories := input.NewRepositories(ctx, "")
 	defer repositories.Close()
 	flags := input.Flags{Paths: []string{input.GitPath("HEAD", "./"+filepath.Base(path))}, GitDir: filepath.Dir(path), Git: repositories}
 	// What cannot be read counts as new.

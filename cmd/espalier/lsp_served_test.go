@@ -21,7 +21,7 @@ func TestServedCRDs(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "clusters")
 	changes := 0
 	c := newCRDsOfCluster(source.Cluster{}, root, func() { changes++ }, func(_ lsp.MessageType, _ bool, message string) { t.Error(message) })
-	c.files = input.NewRepositories(t.Context())
+	c.files = input.NewRepositories(t.Context(), "")
 	config := &rest.Config{Host: "https://example.com"}
 	c.open(t.Context(), config)
 	text, err := yaml.YAMLToJSON([]byte(widgetCRD))

@@ -335,7 +335,7 @@ func (s *lspSession) Diagnose(ctx context.Context, docs *lsp.Documents, publish 
 			failed = errors.Join(failed, err)
 			continue
 		}
-		places := &placer{client: s.client, docs: docs, texts: map[string]*lsp.Text{}}
+		places := &placer{dir: s.a.dir, client: s.client, docs: docs, texts: map[string]*lsp.Text{}}
 		for _, path := range paths {
 			text := texts[path]
 			if now, ok := s.buffers.Text(path); !ok || !bytes.Equal(now, text.Bytes()) {

@@ -47,7 +47,7 @@ spec:
 func startLSP(t *testing.T, root string, flags ...string) *lsptest.Client {
 	t.Helper()
 	ours, theirs := newPipes()
-	a := &app{program: "espalier", stdin: theirs.Reader, stdout: theirs.Writer, stderr: io.Discard, environ: func(string) (string, bool) { return "", false }}
+	a := newApp(theirs.Reader, theirs.Writer, io.Discard)
 	done := make(chan int, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { done <- a.run(ctx, append([]string{"lsp"}, flags...)) }()

@@ -112,7 +112,7 @@ func (f *settingFiles) read(w *workspace) {
 			f.seen[path] = fileState{info.Size(), info.ModTime()}
 		}
 	}
-	if file, err := config.Find(w.root); err == nil && file != "" {
+	if file, err := config.Find("", w.root); err == nil && file != "" {
 		add(file)
 	}
 	if w.checks == nil {
@@ -120,12 +120,12 @@ func (f *settingFiles) read(w *workspace) {
 	}
 	if w.checks.charts != nil {
 		for _, path := range w.checks.charts.Values {
-			add(absolute(path))
+			add(absolute(w.checks.validator.dir, path))
 		}
 	}
 	for _, own := range []*app{w.checks.validator, w.checks.linter} {
 		if own.baseline != nil {
-			add(own.baseline.Path)
+			add(absolute(own.dir, own.baseline.Path))
 		}
 	}
 }
@@ -152,7 +152,7 @@ func (g *givenFiles) read(w *workspace) { g.seen, g.looked = g.states(w), time.N
 func (g *givenFiles) states(w *workspace) map[string]fileState {
 	seen := map[string]fileState{}
 	for _, root := range w.checks.validating.crds.Paths {
-		root = absolute(root)
+		root = absolute(w.checks.validator.dir, root)
 		if w.contains(root) {
 			continue
 		}

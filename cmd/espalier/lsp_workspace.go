@@ -12,6 +12,7 @@ import (
 	"espalier.dev/analysis/lint"
 	"espalier.dev/cmd/espalier/internal/helm"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/schema"
 )
 
@@ -219,7 +220,7 @@ func (w *workspace) refresh(ctx context.Context) (err error) {
 		return err
 	}
 	for _, path := range w.checks.validating.crds.Paths {
-		path = absolute(path)
+		path = absolute(w.checks.validator.dir, path)
 		changed = changed || slices.ContainsFunc(slices.Collect(maps.Keys(stale)), func(file string) bool { return isBelow(file, path) })
 	}
 	// What was indexed last counts, not what was read before: the last index may have failed.
@@ -314,8 +315,8 @@ func isWorkspaceSetting(path string) bool {
 func isConfiguration(path string) bool { return strings.HasPrefix(filepath.Base(path), ".espalier") }
 
 // absolute returns the absolute path, or the path itself if there is none.
-func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
+func absolute(dir workdir.Dir, path string) string {
+	if abs, err := dir.Abs(path); err == nil {
 		return abs
 	}
 	return path

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 
 // TestInterrupt interrupts commands that wait for input.
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{
 		{"validate", "--crd", "testdata/examples/crontab-crd.yaml", "-f", "-"},
 		{"prune", "--crd", "testdata/examples/crontab-crd.yaml", "-f", "-"},
@@ -26,7 +26,7 @@ func TestInterrupt(t *testing.T) {
 		never, writer := io.Pipe()
 		defer writer.Close()
 		var stdout, stderr bytes.Buffer
-		a := &app{program: "espalier", stdin: &interruptible{ctx: ctx, in: never}, stdout: &stdout, stderr: &stderr, environ: func(string) (string, bool) { return "", false }}
+		a := newApp(&interruptible{ctx: ctx, in: never}, &stdout, &stderr)
 		code := make(chan int)
 		go func() { code <- a.run(ctx, args) }()
 		cancel()
@@ -39,6 +39,7 @@ func TestInterrupt(t *testing.T) {
 // TestSignals sends signals to commands that have reported findings and wait for more input.
 // The exit code names the signal, and the report so far is complete.
 func TestSignals(t *testing.T) {
+	t.Parallel()
 	const object = "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: a}\nspec: {image: 1}\n---\n"
 	for _, test := range []struct {
 		signal       syscall.Signal
@@ -88,24 +89,9 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestInterruptible reads all input if the context is not done.
-func TestInterruptible(t *testing.T) {
-	text := strings.Repeat("abc", 100_000)
-	got, err := io.ReadAll(&interruptible{ctx: context.Background(), in: strings.NewReader(text)})
-	if err != nil || string(got) != text {
-		t.Errorf("got %d bytes of %d, %v", len(got), len(text), err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	never, writer := io.Pipe()
-	defer writer.Close()
-	if _, err := io.ReadAll(&interruptible{ctx: ctx, in: never}); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-}
-
 // TestTune makes sure that all commands except serve tune the process, for any arguments.
 func TestTune(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		args  []string
 		tuned bool
@@ -118,7 +104,7 @@ func TestTune(t *testing.T) {
 	} {
 		tuned := false
 		var out bytes.Buffer
-		a := &app{program: "espalier", stdin: strings.NewReader(""), stdout: &out, stderr: &out, environ: func(string) (string, bool) { return "", false }}
+		a := newApp(strings.NewReader(""), &out, &out)
 		a.tune = func() { tuned = true }
 		a.run(context.Background(), c.args)
 		if tuned != c.tuned {

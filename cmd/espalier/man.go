@@ -28,10 +28,10 @@ current date, or that of the environment variable ` + manDateVariable + `.`,
 			if err != nil {
 				return err
 			}
-			if err := os.MkdirAll(dir, 0o755); err != nil {
+			if err := a.dir.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}
-			n, err := writeManual(c.Root(), dir, date)
+			n, err := writeManual(c.Root(), a.dir.Path(dir), date)
 			if err != nil {
 				return err
 			}

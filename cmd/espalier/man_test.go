@@ -12,6 +12,7 @@ import (
 
 // TestManPage compares the pages of commands with all parts that a page can have.
 func TestManPage(t *testing.T) {
+	t.Parallel()
 	root := &cobra.Command{Use: "tool", Short: "Do things", Long: "Do things.\n\nWith .dots, C:\\ and --flags.\n.first\n'quoted'\n\nList:\n  a  one\n  b  two"}
 	sub := &cobra.Command{Use: "sub FILE", Short: "Do one thing", Long: "Do one thing.", Example: "  tool sub --name x", Run: func(*cobra.Command, []string) {}}
 	sub.Flags().String("name", "x-y", "`NAME` to use")
@@ -90,6 +91,7 @@ Do one thing.
 
 // TestManDate sets the date of the pages.
 func TestManDate(t *testing.T) {
+	t.Parallel()
 	date := func(value string) (time.Time, error) {
 		return (&app{environ: func(name string) (string, bool) { return value, name == "SOURCE_DATE_EPOCH" }}).manDate()
 	}

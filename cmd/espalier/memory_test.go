@@ -51,6 +51,9 @@ func (s *objectStream) Read(p []byte) (int, error) {
 
 // TestMemoryIsBounded validates many objects. Memory use must not grow with their number.
 func TestMemoryIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("validates 20,000 objects")
+	}
 	const definition = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: notes.example.com}
@@ -81,7 +84,7 @@ spec:
 	for _, outputs := range [][]string{{"-o", "json"}, {"-o", "text", "-o", "junit=" + xml}} {
 		t.Run(strings.Join(outputs[:2], " "), func(t *testing.T) {
 			in := &objectStream{n: 20000}
-			a := &app{program: "espalier", stdin: in, stdout: io.Discard, stderr: os.Stderr, environ: func(string) (string, bool) { return "", false }}
+			a := newApp(in, io.Discard, os.Stderr)
 			if code := a.run(context.Background(), append([]string{"validate", "--crd", file, "-f", "-", "--fail-on=warning"}, outputs...)); code != 1 {
 				t.Fatalf("exits with %d", code)
 			}
@@ -99,6 +102,9 @@ spec:
 // TestUnusedDefinitions reads many CRDs that no object needs. They must cost little more than an
 // entry of an index each: of their texts, only maxOnce bytes are kept, and of their schemas nothing.
 func TestUnusedDefinitions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads large CRDs")
+	}
 	const count, fields = 400, 1000
 	dir := t.TempDir()
 	size := 0

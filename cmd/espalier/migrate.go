@@ -170,7 +170,7 @@ func (a *app) migrate(c *cobra.Command, o migrateOptions, crds []string) (err er
 	m := &migrate.Migration{Client: client, DryRun: !o.write, Concurrency: o.concurrency,
 		Limiter: limiter, Semantics: a.semantics.Semantics}
 	if o.hasStored() {
-		if m.Stored, err = openEtcd(ctx, o.stored); err != nil {
+		if m.Stored, err = a.openEtcd(ctx, o.stored); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, m.Stored.Close()) }()
@@ -185,7 +185,7 @@ func (a *app) migrate(c *cobra.Command, o migrateOptions, crds []string) (err er
 		}
 	}
 	if o.backup != "" {
-		if m.Backup, err = migrate.OpenBackup(o.backup, client.Server()); err != nil {
+		if m.Backup, err = migrate.OpenBackup(a.dir, o.backup, client.Server()); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, m.Backup.Close()) }()
@@ -237,7 +237,7 @@ func (a *app) undo(ctx context.Context, o *migrateOptions, u *migrate.Undo) erro
 	w := &undoWriter{a: a, quiet: o.quiet, dryRun: u.DryRun, list: listWriter{a: a, output: o.output,
 		progress: a.newProgress(o.quiet)}, counts: map[migrate.Undone]int64{}}
 	u.Report = w.object
-	err := u.Run(ctx, o.undo)
+	err := u.Run(ctx, a.dir, o.undo)
 	if failure := w.close(err); failure != nil {
 		return errors.Join(err, failure)
 	}

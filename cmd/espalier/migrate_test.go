@@ -37,14 +37,14 @@ func preservingCRD() []byte {
 func runMigrate(t *testing.T, s *espaliertest.Server, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, err bytes.Buffer
-	a := &app{program: "espalier", stdin: strings.NewReader(""), stdout: &out, stderr: &err, environ: func(string) (string, bool) { return "", false }}
+	a := newApp(strings.NewReader(""), &out, &err)
 	code = a.run(t.Context(), append([]string{"migrate", "--kubeconfig", s.Kubeconfig(), "--rate", "0"}, args...))
 	return out.String(), err.String(), code
 }
 
 func TestMigrateOutput(t *testing.T) {
 	t.Parallel()
-	s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithCRDs(migrationCRD("v1")))
+	s := espaliertest.Start(t, espaliertest.WithCRDs(migrationCRD("v1")))
 	client, err := dynamic.NewForConfig(s.Config())
 	if err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func noServer(what string) error {
 }
 
 // openEtcd fails: the client of etcd and the format of snapshot files come with the server.
-func openEtcd(_ context.Context, c source.Etcd) (source.Source, error) {
+func (a *app) openEtcd(_ context.Context, c source.Etcd) (source.Source, error) {
 	if c.Snapshot != "" {
 		return nil, noServer("--snapshot")
 	}

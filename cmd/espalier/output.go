@@ -14,6 +14,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/internal/textdiff"
 	"espalier.dev/internal/yamlx"
 )
@@ -44,6 +45,7 @@ func isTerminal(w io.Writer) bool {
 // findings.
 func (a *app) reportOptions(c *cobra.Command, flags reportFlags, rules []analysis.Rule) report.Options {
 	o := report.Options{
+		Dir:         a.dir,
 		Outputs:     flags.outputs,
 		FailOn:      flags.failOn,
 		MinSeverity: analysis.Severity(flags.minSeverity),
@@ -215,9 +217,9 @@ func diffStyle() textdiff.Style {
 	return textdiff.Style{File: paint("\x1b[1m"), Hunk: paint("\x1b[36m"), Delete: paint("\x1b[31m"), Insert: paint("\x1b[32m")}
 }
 
-// writeAtomically writes a file: after a crash it has the old text or the new one.
-func writeAtomically(path string, text []byte, mode os.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+// writeAtomically writes a file below a working directory: after a crash it has the old text or the new one.
+func writeAtomically(dir workdir.Dir, path string, text []byte, mode os.FileMode) (err error) {
+	f, err := dir.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
@@ -240,5 +242,5 @@ func writeAtomically(path string, text []byte, mode os.FileMode) (err error) {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	return dir.Rename(f.Name(), path)
 }

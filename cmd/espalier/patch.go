@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/internal/shell"
 	"espalier.dev/internal/textdiff"
 )
@@ -28,7 +28,7 @@ type patchWriter struct {
 // newPatchWriter returns a patchWriter for the files that the user names, and those below
 // directories.
 func (a *app) newPatchWriter(paths []string) (*patchWriter, error) {
-	current, err := os.Getwd()
+	current, err := a.dir.Get()
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (a *app) newPatchWriter(paths []string) (*patchWriter, error) {
 		absolute = absolute || filepath.IsAbs(path)
 		path = a.repositories.Local(path)
 		dir := path
-		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		if info, err := a.dir.Stat(path); err == nil && !info.IsDir() {
 			dir, _ = filepath.Split(path)
 		}
 		// Patches can create directories, but programs do not start in one that does not exist.
@@ -78,11 +78,9 @@ func physical(current, dir string) (at, rest string) {
 		dir = "."
 	}
 	for {
-		at, err := filepath.EvalSymlinks(dir)
-		if err == nil && filepath.IsAbs(at) {
+		at, err := workdir.Dir(current).EvalSymlinks(dir)
+		if err == nil {
 			return at, rest
-		} else if err == nil {
-			return filepath.Join(current, at), rest
 		}
 		parent, name := filepath.Split(strings.TrimRight(dir, string(filepath.Separator)))
 		if name == "" {

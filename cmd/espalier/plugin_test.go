@@ -14,6 +14,7 @@ import (
 // TestKubectlComplete runs the script that kubectl runs to complete the arguments of the
 // plugin.
 func TestKubectlComplete(t *testing.T) {
+	t.Parallel()
 	script, err := filepath.Abs("../../scripts/kubectl_complete-espalier")
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +58,7 @@ func TestKubectlComplete(t *testing.T) {
 
 // TestPreCommit runs each hook as pre-commit does, with files of all kinds.
 func TestPreCommit(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../.pre-commit-hooks.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -98,16 +100,17 @@ func TestPreCommit(t *testing.T) {
 		if entry[0] != "espalier" {
 			t.Fatalf("%s does not run espalier", hook.Entry)
 		}
+		var p place
 		run := func(files ...map[string]string) (string, int) {
-			t.Chdir(t.TempDir())
+			p = newPlace(t)
 			args := slices.Clone(entry[1:])
 			for _, group := range files {
 				for name, text := range group {
-					writeFile(t, name, []byte(text))
+					p.write(name, text)
 					args = append(args, name)
 				}
 			}
-			return runApp(t, args...)
+			return p.run(args...)
 		}
 		if out, code := run(others); code != 0 {
 			t.Errorf("%s: files of other kinds: exit code %d\n%s", hook.ID, code, out)
@@ -118,8 +121,8 @@ func TestPreCommit(t *testing.T) {
 		out, code := run(others, bad[hook.ID])
 		if hook.ID == "espalier-fix" {
 			// pre-commit notices that the hook has changed a file.
-			if text, err := os.ReadFile("bad.yaml"); err != nil || strings.Contains(string(text), "v1beta1") {
-				t.Errorf("%s: %v, exit code %d\n%s%s", hook.ID, err, code, out, text)
+			if text := p.read("bad.yaml"); strings.Contains(text, "v1beta1") {
+				t.Errorf("%s: exit code %d\n%s%s", hook.ID, code, out, text)
 			}
 		} else if code != 1 || !strings.Contains(out, "bad.yaml") {
 			t.Errorf("%s: bad files: exit code %d\n%s", hook.ID, code, out)
@@ -132,6 +135,7 @@ func TestPreCommit(t *testing.T) {
 
 // TestProgressInCI makes sure that CI systems with a terminal get no progress.
 func TestProgressInCI(t *testing.T) {
+	t.Parallel()
 	for value, want := range map[string]bool{"": false, "false": false, "true": true, "1": true} {
 		a := &app{environ: func(name string) (string, bool) { return value, name == "CI" }}
 		if a.inCI() != want {

@@ -10,6 +10,7 @@ import (
 // TestAssumedNamespace checks that the findings about an object do not depend on the objects that were
 // validated before: with several workers, these are other ones in every run.
 func TestAssumedNamespace(t *testing.T) {
+	t.Parallel()
 	s := &policySet{}
 	for range 2 {
 		findings := s.findings(&input.Item{}, &policies.Result{AssumedNamespace: "elsewhere"})

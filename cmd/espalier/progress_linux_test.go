@@ -61,6 +61,10 @@ func (s *screen) String() string {
 // TestProgress runs commands for more than a second on a terminal. They show how many objects
 // they have processed, and erase that before they write anything else.
 func TestProgress(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs commands for seconds")
+	}
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +145,7 @@ func TestProgress(t *testing.T) {
 func TestMigrateProgress(t *testing.T) {
 	t.Parallel()
 	t.Run("P-21-progress", func(t *testing.T) {
-		const objects = 16
+		const objects = 9
 		c := newStoredCluster(t, preservingCRD())
 		for i := range objects {
 			if err := c.create(t.Context(), fmt.Sprintf("job-%d", i), map[string]any{"n": int64(i), "x": true}); err != nil {
@@ -179,10 +183,10 @@ func TestMigrateProgress(t *testing.T) {
 			args []string
 			want string // the end of the output
 		}{
-			{[]string{"jobs.example.com"}, "16 would be accepted\n"},
-			{[]string{"jobs.example.com", "--etcd-servers", c.endpoint(), "--write", "--backup", backup}, "; 16 fields dropped from 16 objects; all are stored in version v1\n"},
+			{[]string{"jobs.example.com"}, "9 would be accepted\n"},
+			{[]string{"jobs.example.com", "--etcd-servers", c.endpoint(), "--write", "--backup", backup}, "; 9 fields dropped from 9 objects; all are stored in version v1\n"},
 			{[]string{"jobs.example.com", "--write", "--quiet"}, ""},
-			{[]string{"--undo", backup, "--write"}, "16 put back\n"},
+			{[]string{"--undo", backup, "--write"}, "9 put back\n"},
 		} {
 			if step.args[0] == "--undo" {
 				c.InstallCRDs(t, preservingCRD())

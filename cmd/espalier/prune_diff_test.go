@@ -15,6 +15,7 @@ import (
 // TestPatches applies the output of prune -o diff with git and with patch. The result must be
 // the pruned objects, in a text that prune does not change again.
 func TestPatches(t *testing.T) {
+	t.Parallel()
 	archive, err := txtar.ParseFile("testdata/patches.txtar")
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +28,8 @@ func TestPatches(t *testing.T) {
 		}
 		for _, f := range archive.Files[1:] {
 			t.Run(strings.Join(tool, " ")+" "+f.Name, func(t *testing.T) {
-				t.Chdir(t.TempDir())
+				t.Parallel()
+				p := newPlace(t)
 				original := f.Data
 				if strings.HasPrefix(f.Name, "crlf") {
 					original = bytes.ReplaceAll(original, []byte("\n"), []byte("\r\n"))
@@ -35,10 +37,10 @@ func TestPatches(t *testing.T) {
 				if strings.HasPrefix(f.Name, "unended") {
 					original = bytes.TrimSuffix(original, []byte("\n"))
 				}
-				writeFile(t, "crd.yaml", crd.Data)
-				writeFile(t, f.Name, original)
-				want := prunedObjects(t, f.Name)
-				patch, code := runApp(t, "prune", "-o", "diff", "--crd", "crd.yaml", "-f", f.Name)
+				writeFile(t, p.path("crd.yaml"), crd.Data)
+				writeFile(t, p.path(f.Name), original)
+				want := prunedObjects(t, p, f.Name)
+				patch, code := p.run("prune", "-o", "diff", "--crd", "crd.yaml", "-f", f.Name)
 				if code != 0 || patch == "" {
 					t.Fatalf("exits with %d:\n%s", code, patch)
 				}
@@ -50,24 +52,21 @@ func TestPatches(t *testing.T) {
 					args = append(args, f.Name) // the file is named, as for standard input
 				}
 				c := exec.Command(tool[0], args...)
-				c.Stdin = strings.NewReader(patch)
+				c.Dir, c.Stdin = p.dir, strings.NewReader(patch)
 				if out, err := c.CombinedOutput(); err != nil {
 					t.Fatalf("%v: %s\n%s", err, out, patch)
 				} else if strings.Contains(string(out), "offset") {
 					t.Errorf("the line numbers are wrong: %s\n%s", out, patch)
 				}
-				if got := prunedObjects(t, f.Name); got != want {
+				if got := prunedObjects(t, p, f.Name); got != want {
 					t.Errorf("got\n%s, want\n%s", got, want)
 				}
-				if again, code := runApp(t, "prune", "-o", "diff", "--crd", "crd.yaml", "-f", f.Name); code != 0 || again != "" {
+				if again, code := p.run("prune", "-o", "diff", "--crd", "crd.yaml", "-f", f.Name); code != 0 || again != "" {
 					t.Errorf("pruning again exits with %d:\n%s", code, again)
 				}
-				text, err := os.ReadFile(f.Name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := p.read(f.Name)
 				for _, line := range strings.SplitAfter(string(original), "\n") {
-					if strings.Contains(line, "# keep") && !strings.Contains(string(text), line) {
+					if strings.Contains(line, "# keep") && !strings.Contains(text, line) {
 						t.Errorf("the line %q is lost:\n%s", line, text)
 					}
 				}
@@ -75,13 +74,14 @@ func TestPatches(t *testing.T) {
 		}
 	}
 	t.Run("standard input", func(t *testing.T) {
-		t.Chdir(t.TempDir())
-		writeFile(t, "crd.yaml", crd.Data)
+		t.Parallel()
+		p := newPlace(t)
+		writeFile(t, p.path("crd.yaml"), crd.Data)
 		a := archive.Files[1]
-		writeFile(t, a.Name, a.Data)
-		fromFile, _ := runApp(t, "prune", "-o", "diff", "--crd", "crd.yaml", "-f", a.Name)
+		writeFile(t, p.path(a.Name), a.Data)
+		fromFile, _ := p.run("prune", "-o", "diff", "--crd", "crd.yaml", "-f", a.Name)
 		var out bytes.Buffer
-		run := &app{program: "espalier", stdin: bytes.NewReader(a.Data), stdout: &out, stderr: &out, environ: func(string) (string, bool) { return "", false }}
+		run := p.app(bytes.NewReader(a.Data), &out, &out)
 		code := run.run(t.Context(), []string{"prune", "-o", "diff", "--crd", "crd.yaml", "-f", "-"})
 		if want := strings.ReplaceAll(fromFile, a.Name, "stdin"); code != 0 || out.String() != want {
 			t.Errorf("exits with %d, got\n%s, want\n%s", code, out.String(), want)
@@ -90,9 +90,9 @@ func TestPatches(t *testing.T) {
 }
 
 // prunedObjects returns the objects of a file as JSON, pruned.
-func prunedObjects(t *testing.T, file string) string {
+func prunedObjects(t *testing.T, p place, file string) string {
 	t.Helper()
-	out, code := runApp(t, "prune", "-o", "json", "--crd", "crd.yaml", "-f", file)
+	out, code := p.run("prune", "-o", "json", "--crd", "crd.yaml", "-f", file)
 	if code != 0 {
 		t.Fatalf("exits with %d:\n%s", code, out)
 	}
@@ -102,6 +102,7 @@ func prunedObjects(t *testing.T, file string) string {
 // TestPatchesOutside applies patches of files that are not below the current directory with the
 // commands that the patches name.
 func TestPatchesOutside(t *testing.T) {
+	t.Parallel()
 	archive, err := txtar.ParseFile("testdata/patches.txtar")
 	if err != nil {
 		t.Fatal(err)
@@ -128,23 +129,24 @@ func TestPatchesOutside(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				t.Chdir(filepath.Join(top, "here"))
+				t.Parallel()
+				p := place{t, filepath.Join(top, "here")}
 				for link, target := range map[string]string{"link": "../there", "../far/link": "../here"} {
-					if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o700), os.Symlink(target, link)); err != nil {
+					if err := errors.Join(os.MkdirAll(filepath.Dir(p.path(link)), 0o700), os.Symlink(target, p.path(link))); err != nil {
 						t.Fatal(err)
 					}
 				}
 				if name == "through link" {
-					t.Chdir(filepath.Join(top, "far", "link"))
+					p.dir = filepath.Join(top, "far", "link")
 				}
-				writeFile(t, "crd.yaml", archive.Files[0].Data)
-				writeFile(t, "in.yaml", archive.Files[1].Data)
-				writeFile(t, "../there/a b.yaml", archive.Files[1].Data)
+				writeFile(t, p.path("crd.yaml"), archive.Files[0].Data)
+				writeFile(t, p.path("in.yaml"), archive.Files[1].Data)
+				writeFile(t, filepath.Join(top, "there/a b.yaml"), archive.Files[1].Data)
 				args := []string{"prune", "-o", "diff", "--crd", "crd.yaml"}
 				for _, path := range paths {
 					args = append(args, strings.Replace(path, "TOP", top, 1))
 				}
-				patch, code := runApp(t, args...)
+				patch, code := p.run(args...)
 				if code != 0 || patch == "" {
 					t.Fatalf("exits with %d:\n%s", code, patch)
 				}
@@ -156,11 +158,11 @@ func TestPatchesOutside(t *testing.T) {
 					t.Errorf("the patch does not name a directory:\n%s", patch)
 				}
 				c := exec.Command("sh", "-c", command)
-				c.Stdin = strings.NewReader(patch)
+				c.Dir, c.Stdin = p.dir, strings.NewReader(patch)
 				if out, err := c.CombinedOutput(); err != nil {
 					t.Fatalf("%s: %v: %s\n%s", command, err, out, patch)
 				}
-				if again, code := runApp(t, args...); code != 0 || again != "" {
+				if again, code := p.run(args...); code != 0 || again != "" {
 					t.Errorf("pruning again exits with %d:\n%s", code, again)
 				}
 			})
@@ -171,6 +173,7 @@ func TestPatchesOutside(t *testing.T) {
 // TestPatchesNewDirectory applies the patch of generate --check for a directory that does not
 // exist.
 func TestPatchesNewDirectory(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("patch"); err != nil {
 		t.Skip("patch is not installed")
 	}
@@ -182,9 +185,10 @@ func TestPatchesNewDirectory(t *testing.T) {
 		t.Run(out, func(t *testing.T) {
 			top := t.TempDir()
 			writeFile(t, filepath.Join(top, "here", "crd.yaml"), archive.Files[0].Data)
-			t.Chdir(filepath.Join(top, "here"))
+			t.Parallel()
+			p := place{t, filepath.Join(top, "here")}
 			args := []string{"generate", "go", "--check", "-o", out, "crd.yaml"}
-			patch, code := runApp(t, args...)
+			patch, code := p.run(args...)
 			if code != 1 {
 				t.Fatalf("exits with %d:\n%s", code, patch)
 			}
@@ -194,11 +198,11 @@ func TestPatchesNewDirectory(t *testing.T) {
 				_, command, _ = strings.Cut(note, ", or ")
 			}
 			c := exec.Command("sh", "-c", command)
-			c.Stdin = strings.NewReader(patch)
+			c.Dir, c.Stdin = p.dir, strings.NewReader(patch)
 			if out, err := c.CombinedOutput(); err != nil {
 				t.Fatalf("%s: %v: %s\n%s", command, err, out, patch)
 			}
-			if again, code := runApp(t, args...); code != 0 {
+			if again, code := p.run(args...); code != 0 {
 				t.Errorf("checking again exits with %d:\n%s", code, again)
 			}
 		})
@@ -212,16 +216,17 @@ func (fullWriter) Write([]byte) (int, error) { return 0, errors.New("no space le
 
 // TestPruneWriteError checks that output that cannot be written is one error.
 func TestPruneWriteError(t *testing.T) {
+	t.Parallel()
 	archive, err := txtar.ParseFile("testdata/patches.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(t.TempDir())
-	writeFile(t, "crd.yaml", archive.Files[0].Data)
-	writeFile(t, "several.yaml", archive.Files[1].Data)
+	p := newPlace(t)
+	writeFile(t, p.path("crd.yaml"), archive.Files[0].Data)
+	writeFile(t, p.path("several.yaml"), archive.Files[1].Data)
 	for _, output := range []string{"json", "yaml"} {
 		var stderr bytes.Buffer
-		run := &app{program: "espalier", stdin: strings.NewReader(""), stdout: fullWriter{}, stderr: &stderr, environ: func(string) (string, bool) { return "", false }}
+		run := p.app(strings.NewReader(""), fullWriter{}, &stderr)
 		code := run.run(t.Context(), []string{"prune", "-o", output, "--crd", "crd.yaml", "several.yaml"})
 		if n := strings.Count(stderr.String(), "no space left"); code != 2 || n != 1 {
 			t.Errorf("-o %s exits with %d and reports the error %d times:\n%s", output, code, n, stderr.String())

@@ -13,13 +13,13 @@ import (
 // TestReadme runs the commands in README.md in examples/crontab and compares their output with
 // that in README.md. With -update, the output in README.md is rewritten.
 func TestReadme(t *testing.T) {
+	t.Parallel()
 	root := pages.Root(t)
 	readme, err := pages.Read(root, "README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := exampleDir(t, root)
-	t.Chdir(dir)
 	readme.Run(t, pageRunner(root, readme, dir))
 }
 
@@ -27,6 +27,7 @@ func TestReadme(t *testing.T) {
 // compares the output. internal/pages describes the form of the blocks. With -update, the output in the
 // pages is rewritten. The tests of kubectl in test/conformance follow the pages that need a server.
 func TestDocs(t *testing.T) {
+	t.Parallel()
 	root := pages.Root(t)
 	shown := ""
 	for _, p := range pages.Below(t, root, "docs") {
@@ -43,7 +44,6 @@ func TestDocs(t *testing.T) {
 			} else if err := p.Prepare(root, dir); err != nil {
 				t.Fatal(err)
 			}
-			t.Chdir(dir)
 			p.Run(t, pageRunner(root, p, dir))
 		})
 	}
@@ -83,17 +83,17 @@ func pageRunner(root string, p pages.Page, dir string) pages.Runner {
 			}
 			var out, file bytes.Buffer
 			if words[0] != "espalier" {
-				runProgram(t, []string{"sh", "-c", line}, nil, &out, &out)
+				runProgram(t, dir, []string{"sh", "-c", line}, nil, &out, &out)
 				return out.String()
 			}
 			stdout, name := &out, ""
 			if n := len(words); n > 2 && words[n-2] == ">" {
 				stdout, name, words = &file, words[n-1], words[:n-2]
 			}
-			a := &app{program: "espalier", stdin: &bytes.Buffer{}, stdout: stdout, stderr: &out, environ: func(string) (string, bool) { return "", false }}
+			a := place{t, dir}.app(&bytes.Buffer{}, stdout, &out)
 			a.run(t.Context(), words[1:])
 			if name != "" {
-				writeFile(t, name, file.Bytes())
+				writeFile(t, filepath.Join(dir, name), file.Bytes())
 			}
 			return out.String()
 		},

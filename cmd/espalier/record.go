@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -119,7 +118,7 @@ func (a *app) openLog(path string) (io.ReadCloser, error) {
 	if input.IsGit(path) {
 		return a.repositories.OpenFile(path)
 	}
-	return os.Open(path)
+	return a.dir.Open(path)
 }
 
 // file replays one log.

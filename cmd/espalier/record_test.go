@@ -72,7 +72,7 @@ func TestRecordServer(t *testing.T) {
 			policy, log, crd := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log"), filepath.Join(dir, "crd.yaml")
 			writeFile(t, policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n"+test.rules))
 			writeFile(t, crd, []byte(counterCRD))
-			s := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithCRDs([]byte(counterCRD)), espaliertest.WithFlags("--audit-policy-file", policy, "--audit-log-path", log))
+			s := espaliertest.Start(t, espaliertest.WithCRDs([]byte(counterCRD)), espaliertest.WithFlags("--audit-policy-file", policy, "--audit-log-path", log))
 			writeCounters(t, s)
 			if err := s.Stop(); err != nil {
 				t.Fatal(err)

@@ -66,6 +66,7 @@ func outputFormats() []outputFormat {
 // TestReferenceOutputs generates the JSON Schemas of what commands print, and the page that describes them,
 // from the Go types, and validates real outputs.
 func TestReferenceOutputs(t *testing.T) {
+	t.Parallel()
 	const dir, page = "docs/reference/schemas", "docs/reference/output-formats.md"
 	g := reference()
 	generator := jsondoc.Generator{Root: pages.Root(t), Module: "espalier.dev", Extended: []reflect.Type{reflect.TypeFor[report.Summary]()}}
@@ -95,12 +96,12 @@ func TestReferenceOutputs(t *testing.T) {
 	g.Part(t, page, "formats", formatTable())
 	g.Part(t, page, "fields", fields.String())
 
-	t.Chdir(exampleDir(t, pages.Root(t)))
+	p := place{t, exampleDir(t, pages.Root(t))}
 	for _, f := range outputFormats() {
 		schema := schemas[f.name]
 		schema.closed("Summary") // commands add counts to it
 		for _, run := range f.runs {
-			out, _ := runApp(t, append(strings.Fields(run), "-o", "json")...)
+			out, _ := p.run(append(strings.Fields(run), "-o", "json")...)
 			var value any
 			if err := json.Unmarshal([]byte(out), &value); err != nil {
 				t.Errorf("%s: %v\n%s", run, err, out)

@@ -26,6 +26,7 @@ func reference() pages.Generator {
 // TestReferenceCommands generates a page for each command, with the texts and flags of its help, and a
 // list of them.
 func TestReferenceCommands(t *testing.T) {
+	t.Parallel()
 	const dir = "docs/reference/commands"
 	g := reference()
 	root := newRootCommand(&app{program: "espalier"})
@@ -100,6 +101,7 @@ func flagTable(flags *pflag.FlagSet) string {
 // TestReferenceRules generates the list of all rules: those of lint with their pages, and those of the
 // findings of other commands.
 func TestReferenceRules(t *testing.T) {
+	t.Parallel()
 	configured := map[string]bool{}
 	var own [][]string
 	for _, r := range lint.Rules() {
@@ -204,6 +206,7 @@ func listOf(kind string) string {
 
 // TestReferenceConfiguration generates the list of the keys of .espalier.yaml from its JSON Schema.
 func TestReferenceConfiguration(t *testing.T) {
+	t.Parallel()
 	text, code := runApp(t, "config", "--schema")
 	if code != 0 {
 		t.Fatal(text)

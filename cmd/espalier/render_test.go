@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -44,7 +43,7 @@ printf -- '  # espalier:ignore decode\n  b: 1\n'
 `,
 		"kustomize": `test "$1" = build && cat "$2/../base/x.yaml"` + "\n",
 	})
-	t.Chdir(t.TempDir())
+	p := newPlace(t)
 	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndata:\n"
 	for name, text := range map[string]string{
 		"charts/c/Chart.yaml":       "name: c\n",
@@ -54,16 +53,11 @@ printf -- '  # espalier:ignore decode\n  b: 1\n'
 		"k/base/x.yaml":             object + "  x: a\n",
 		"k/over/kustomization.yaml": "resources: [../base]\n",
 	} {
-		writeFile(t, name, []byte(text))
+		p.write(name, text)
 	}
-	for _, command := range []string{"init -q -b main", "add -A", "commit -qm one"} {
-		var out bytes.Buffer
-		if code := runProgram(t, strings.Fields("git "+command), nil, &out, &out); code != 0 {
-			t.Fatalf("git %s exits with %d: %s", command, code, &out)
-		}
-	}
-	writeFile(t, "charts/c/values.yaml", []byte("  x: 1\n"))
-	writeFile(t, "k/base/x.yaml", []byte(object+"  x: 1\n"))
+	p.git("init -q -b main", "add -A", "commit -qm one")
+	p.write("charts/c/values.yaml", "  x: 1\n")
+	writeFile(t, p.path("k/base/x.yaml"), []byte(object+"  x: 1\n"))
 	const (
 		inChart = "charts/c/templates/a.yaml:5:6: error: data.x: must be a string, is 1: put it in quotes [decode] (ConfigMap a)\n" +
 			" 5 |   x: 1\n   |      ^\n   = rendered by helm from the template\n"
@@ -87,7 +81,7 @@ printf -- '  # espalier:ignore decode\n  b: 1\n'
 		{"fix charts/c --helm", []string{"fix changes files: it does not render charts and kustomizations"}, 2},
 		{"validate charts/c --helm=never", []string{"must be auto, render or read"}, 2},
 	} {
-		out, code := runApp(t, strings.Fields(test.args)...)
+		out, code := p.run(strings.Fields(test.args)...)
 		for _, want := range test.want {
 			if !strings.Contains(out, want) {
 				t.Errorf("%s: %q is not in:\n%s", test.args, want, out)
@@ -97,7 +91,7 @@ printf -- '  # espalier:ignore decode\n  b: 1\n'
 			t.Errorf("%s: exits with %d:\n%s", test.args, code, out)
 		}
 	}
-	out, _ := runApp(t, "validate", "charts/c", "-o", "json")
+	out, _ := p.run("validate", "charts/c", "-o", "json")
 	var report struct {
 		Findings []struct {
 			File     string
@@ -115,16 +109,16 @@ printf -- '  # espalier:ignore decode\n  b: 1\n'
 // TestUnknownLine reports what no line of the template explains without a line.
 func TestUnknownLine(t *testing.T) {
 	renderers(t, map[string]string{"helm": "printf -- '---\\n# Source: c/templates/a.yaml\\napiVersion: v1\\nkind: ConfigMap\\nmetadata: {name: a}\\ndata:\\n  x: 1\\n'\n"})
-	t.Chdir(t.TempDir())
-	writeFile(t, "c/Chart.yaml", []byte("name: c\n"))
-	writeFile(t, "c/templates/a.yaml", []byte("{{ include \"all\" . }}\n"))
-	out, code := runApp(t, "validate", "c")
+	p := newPlace(t)
+	p.write("c/Chart.yaml", "name: c\n")
+	writeFile(t, p.path("c/templates/a.yaml"), []byte("{{ include \"all\" . }}\n"))
+	out, code := p.run("validate", "c")
 	want := "c/templates/a.yaml: error: data.x: must be a string, is 1: put it in quotes [decode] (ConfigMap a)\n" +
 		"   |   x: 1\n   |      ^\n   = rendered by helm from the template\n"
 	if !strings.HasPrefix(out, want) || code != 1 {
 		t.Errorf("exits with %d: %s", code, out)
 	}
-	out, _ = runApp(t, "validate", "c", "-o", "github")
+	out, _ = p.run("validate", "c", "-o", "github")
 	if want := "::error file=c/templates/a.yaml,title=ConfigMap a%3A decode::"; !strings.HasPrefix(out, want) {
 		t.Errorf("got %s", out)
 	}
@@ -133,11 +127,11 @@ func TestUnknownLine(t *testing.T) {
 // TestKubeVersion renders charts for the version of --kubernetes-version.
 func TestKubeVersion(t *testing.T) {
 	renderers(t, map[string]string{"helm": "echo \"Error: $*\" >&2; exit 1\n"})
-	t.Chdir(t.TempDir())
-	writeFile(t, "c/Chart.yaml", []byte("name: c\n"))
+	p := newPlace(t)
+	p.write("c/Chart.yaml", "name: c\n")
 	for args, want := range map[string]string{"": "--kube-version=v" + kubernetesLevel + ".0 ", "--kubernetes-version=1.31": "--kube-version=v1.31.0 "} {
 		for _, command := range []string{"validate", "lint"} {
-			if out, code := runApp(t, strings.Fields(command+" c "+args)...); code != 2 || !strings.Contains(out, want) {
+			if out, code := p.run(strings.Fields(command + " c " + args)...); code != 2 || !strings.Contains(out, want) {
 				t.Errorf("%s %s: exits with %d: %s", command, args, code, out)
 			}
 		}
@@ -198,12 +192,12 @@ echo ---; sed 's/one/1/' "$2/bases/map.yaml"
 echo ---; printf 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: generated}\ndata: {a: 1}\n'
 `,
 	})
-	t.Chdir(t.TempDir())
-	writeFile(t, "config/crd/kustomization.yaml", []byte("resources: [bases/things.yaml, bases/notes.yaml, bases/map.yaml]\nconfigMapGenerator: [{name: generated}]\n"))
-	writeFile(t, "config/crd/bases/things.yaml", []byte("# A comment.\n"+things))
-	writeFile(t, "config/crd/bases/notes.yaml", []byte(notes))
-	writeFile(t, "config/crd/bases/map.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\ndata:\n  patched: one\n  own: 2\n"))
-	out, _ := runApp(t, "lint", "config/crd")
+	p := newPlace(t)
+	p.write("config/crd/kustomization.yaml", "resources: [bases/things.yaml, bases/notes.yaml, bases/map.yaml]\nconfigMapGenerator: [{name: generated}]\n")
+	writeFile(t, p.path("config/crd/bases/things.yaml"), []byte("# A comment.\n"+things))
+	p.write("config/crd/bases/notes.yaml", notes)
+	p.write("config/crd/bases/map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\ndata:\n  patched: one\n  own: 2\n")
+	out, _ := p.run("lint", "config/crd")
 	for _, want := range []string{
 		"config/crd/bases/things.yaml:17:",
 		"config/crd/bases/notes.yaml:16:",
@@ -215,7 +209,7 @@ echo ---; printf 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: generated}\n
 	if strings.Contains(out, "<kustomize") {
 		t.Errorf("got %s", out)
 	}
-	out, code := runApp(t, "validate", "config/crd", "-o", "github")
+	out, code := p.run("validate", "config/crd", "-o", "github")
 	for _, want := range []string{
 		"::error file=config/crd/bases/map.yaml,title=ConfigMap map%3A decode::data.patched: must be a string, is 1: put it in quotes%0Aset by the kustomization that builds the object",
 		"::error file=config/crd/bases/map.yaml,line=6,col=8,endLine=6,endColumn=9,title=ConfigMap map%3A decode::data.own: must be a string, is 2: put it in quotes\n",
@@ -229,9 +223,9 @@ echo ---; printf 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: generated}\n
 		t.Errorf("exits with %d: %s", code, out)
 	}
 	// The configuration of the guide for CI, and a comment in a source that is patched.
-	writeFile(t, ".espalier.yaml", []byte("crds: [config/crd]\nignore:\n- rules: [all]\n  paths: [config/crd/bases/thin*.yaml]\n  reason: old\n"))
-	writeFile(t, "config/crd/bases/notes.yaml", []byte(strings.Replace(notes, "          spec:", "          # espalier:ignore impossible-bounds\n          spec:", 1)))
-	if out, _ = runApp(t, "lint"); strings.Contains(out, "things.yaml") || strings.Contains(out, "[impossible-bounds]") {
+	p.write(".espalier.yaml", "crds: [config/crd]\nignore:\n- rules: [all]\n  paths: [config/crd/bases/thin*.yaml]\n  reason: old\n")
+	writeFile(t, p.path("config/crd/bases/notes.yaml"), []byte(strings.Replace(notes, "          spec:", "          # espalier:ignore impossible-bounds\n          spec:", 1)))
+	if out, _ = p.run("lint"); strings.Contains(out, "things.yaml") || strings.Contains(out, "[impossible-bounds]") {
 		t.Errorf("got %s", out)
 	}
 }

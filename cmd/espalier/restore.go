@@ -58,7 +58,7 @@ etcdutl snapshot restore FILE --bump-revision 1000000000 --mark-compacted.`,
 			if r.Bump < 1 {
 				return fmt.Errorf("--bump-revision must be positive")
 			}
-			r.Path, r.Semantics = args[0], a.expectedSemantics(c)
+			r.Path, r.Semantics = a.dir.Path(args[0]), a.expectedSemantics(c)
 			restored, err := server.Restore(c.Context(), o, r)
 			if err != nil {
 				return err

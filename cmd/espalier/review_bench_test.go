@@ -44,7 +44,6 @@ func BenchmarkReview(b *testing.B) {
 func writeRepository(b *testing.B, dir string, n int) {
 	b.Helper()
 	const kinds, each = 50, 80
-	b.Chdir(dir)
 	fields, variables := "", ""
 	for i := range 20 {
 		fields += fmt.Sprintf("  field%d: {value: some text}\n", i)
@@ -105,7 +104,7 @@ spec:
 		}
 	}
 	for _, command := range []string{"init -q -b main", "add -A", "commit -q -m base", "checkout -q -b change"} {
-		if code := runProgram(b, strings.Fields("git "+command), nil, io.Discard, io.Discard); code != 0 {
+		if code := runProgram(b, dir, strings.Fields("git "+command), nil, io.Discard, io.Discard); code != 0 {
 			b.Fatalf("git %s exits with %d", command, code)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 // TestRobust validates broken and hostile input together with a valid object, which must be
 // validated in any case.
 func TestRobust(t *testing.T) {
+	t.Parallel()
 	good, err := os.ReadFile("testdata/examples/crontab.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -110,11 +111,10 @@ func TestRobust(t *testing.T) {
 			if testing.Short() && len(test.data) > 1<<20 {
 				t.Skip("large input in short mode")
 			}
-			dir := t.TempDir()
-			t.Chdir(dir)
-			writeFile(t, "good.yaml", good)
-			writeFile(t, "input.yaml", test.data)
-			out, code := runApp(t, "validate", "--crd", crd, "-f", "input.yaml", "-f", "good.yaml")
+			p := newPlace(t)
+			writeFile(t, p.path("good.yaml"), good)
+			writeFile(t, p.path("input.yaml"), test.data)
+			out, code := p.run("validate", "--crd", crd, "-f", "input.yaml", "-f", "good.yaml")
 			if code != test.code {
 				t.Errorf("exits with %d, want %d", code, test.code)
 			}
@@ -137,7 +137,7 @@ func TestRobust(t *testing.T) {
 				{"show", "skeleton", "-f", "input.yaml", "-f", crd},
 				{"lint", "-f", "input.yaml", "-f", crd},
 			} {
-				out, code := runApp(t, args...)
+				out, code := p.run(args...)
 				if code < 0 || code > 2 || !strings.Contains(out, "nightly") && args[0] == "prune" && args[1] == "--crd" || !strings.Contains(out, "crontabs") && args[0] == "show" {
 					t.Errorf("$ espalier %s\nexits with %d:\n%.2000s", strings.Join(args, " "), code, out)
 				}
@@ -148,6 +148,7 @@ func TestRobust(t *testing.T) {
 
 // TestMissingInput names files and directories that do not exist or are empty.
 func TestMissingInput(t *testing.T) {
+	t.Parallel()
 	good, err := os.ReadFile("testdata/examples/crontab.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -156,15 +157,15 @@ func TestMissingInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(t.TempDir())
-	writeFile(t, "good.yaml", good)
-	writeFile(t, "without/readme.txt", nil)
-	writeFile(t, "objects/deep/good.yaml", good)
-	writeFile(t, "closed.yaml", good)
-	if err := os.Chmod("closed.yaml", 0); err != nil {
+	p := newPlace(t)
+	writeFile(t, p.path("good.yaml"), good)
+	writeFile(t, p.path("without/readme.txt"), nil)
+	writeFile(t, p.path("objects/deep/good.yaml"), good)
+	writeFile(t, p.path("closed.yaml"), good)
+	if err := os.Chmod(p.path("closed.yaml"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("nowhere", "objects/link.yaml"); err != nil {
+	if err := os.Symlink("nowhere", p.path("objects/link.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {
@@ -195,7 +196,7 @@ func TestMissingInput(t *testing.T) {
 				t.Skip("root can read all files")
 			}
 			args := strings.Fields(strings.ReplaceAll(test.args, "CRD", crd))
-			out, code := runApp(t, append([]string{"validate"}, args...)...)
+			out, code := p.run(append([]string{"validate"}, args...)...)
 			if code != test.code || !strings.Contains(out, test.want) {
 				t.Errorf("exits with %d, want %d and %q:\n%s", code, test.code, test.want, out)
 			}

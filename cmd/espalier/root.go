@@ -14,6 +14,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/config"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/schema"
 )
 
@@ -26,6 +27,8 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	environ        func(string) (string, bool)
+	// dir is the working directory. It is empty for that of the process.
+	dir workdir.Dir
 	// tune prepares the process for a short-running command. It may be nil.
 	tune func()
 	// expect prepares the process for the use of more CRDs, of this size. It may be nil.
@@ -52,7 +55,7 @@ type app struct {
 
 // run runs the command line args and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
-	a.repositories = input.NewRepositories(ctx)
+	a.repositories = input.NewRepositories(ctx, a.dir)
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	root.SetIn(a.stdin)

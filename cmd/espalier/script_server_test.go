@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -46,7 +47,7 @@ func (s *script) send(t *testing.T, line string) {
 	}
 	var body []byte
 	if len(words) > 2 {
-		text, err := os.ReadFile(words[2])
+		text, err := os.ReadFile(filepath.Join(s.dir, words[2]))
 		if err == nil {
 			body, err = yaml.YAMLToJSON(text)
 		}

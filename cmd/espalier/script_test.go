@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -16,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
+	"espalier.dev/cmd/espalier/internal/workdir"
 )
 
 // A script is a txtar archive in testdata/script. Its files are unpacked into an empty
@@ -50,9 +51,11 @@ import (
 type script struct {
 	path    string
 	archive *txtar.Archive
-	stdout  string
-	stderr  string
-	code    int
+	// dir is the directory of the next command.
+	dir    string
+	stdout string
+	stderr string
+	code   int
 	// ran is set if a command has run, checked if its exit code has been compared.
 	ran, checked bool
 	last         string
@@ -65,6 +68,7 @@ type script struct {
 var update = flag.Bool("update", false, "rewrite the expected output in testdata")
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	paths, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +78,7 @@ func TestScripts(t *testing.T) {
 	}
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			t.Parallel()
 			absolute, err := filepath.Abs(path)
 			if err != nil {
 				t.Fatal(err)
@@ -86,8 +91,7 @@ func TestScripts(t *testing.T) {
 			for _, f := range archive.Files {
 				writeFile(t, filepath.Join(dir, filepath.FromSlash(f.Name)), f.Data)
 			}
-			t.Chdir(dir)
-			s := &script{path: absolute, archive: archive}
+			s := &script{path: absolute, archive: archive, dir: dir}
 			s.run(t)
 			if s.changed {
 				if err := os.WriteFile(s.path, txtar.Format(s.archive), 0o644); err != nil {
@@ -120,7 +124,7 @@ func (s *script) run(t *testing.T) {
 			s.checkCode(t, exitClean)
 			s.command(t, rest)
 		case "cd":
-			t.Chdir(rest)
+			s.dir = filepath.Join(s.dir, rest)
 		case "server":
 			s.serve(t)
 		case "send":
@@ -162,7 +166,7 @@ func (s *script) run(t *testing.T) {
 			if !ok {
 				continue
 			}
-			got, err := os.ReadFile(name)
+			got, err := os.ReadFile(filepath.Join(s.dir, name))
 			if err != nil {
 				t.Error(err)
 				continue
@@ -216,7 +220,7 @@ func (s *script) command(t *testing.T, line string) {
 	}
 	var stdin bytes.Buffer
 	if n := len(words); n > 2 && words[n-2] == "<" {
-		data, err := os.ReadFile(words[n-1])
+		data, err := os.ReadFile(filepath.Join(s.dir, words[n-1]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,37 +239,43 @@ func (s *script) command(t *testing.T, line string) {
 	var stdout, stderr bytes.Buffer
 	switch {
 	case len(words) > 0 && slices.Contains([]string{"git", "ln", "mkdir", "mv", "rm"}, words[0]):
-		s.code = runProgram(t, words, env, &stdout, &stderr)
+		s.code = runProgram(t, s.dir, words, env, &stdout, &stderr)
 		s.stdout, s.stderr = stdout.String(), stderr.String()
 		s.ran, s.checked, s.last = true, false, line
 		return
 	case len(words) == 0 || words[0] != "espalier" && words[0] != "kubectl-espalier":
 		t.Fatalf("$ %s: only espalier, git and a few others can be run", line)
 	}
-	if path, ok := env["PATH"]; ok {
-		before := os.Getenv("PATH")
-		t.Setenv("PATH", path)
-		defer t.Setenv("PATH", before)
+	if _, ok := env["PATH"]; ok {
+		// Programs are found with the environment of the process.
+		p := startIn(t, s.dir, &stdin, []string{"PATH=" + env["PATH"]}, words[1:]...)
+		s.code = p.exit(t)
+		s.stdout, s.stderr = p.stdout.String(), p.stderr.String()
+	} else {
+		a := &app{program: words[0], stdin: &stdin, stdout: &stdout, stderr: &stderr, dir: workdir.Dir(s.dir), environ: func(name string) (string, bool) {
+			value, ok := env[name]
+			return value, ok
+		}}
+		s.code = a.run(t.Context(), words[1:])
+		s.stdout, s.stderr = stdout.String(), stderr.String()
 	}
-	a := &app{program: words[0], stdin: &stdin, stdout: &stdout, stderr: &stderr, environ: func(name string) (string, bool) {
-		value, ok := env[name]
-		return value, ok
-	}}
-	s.code = a.run(context.Background(), words[1:])
-	s.stdout, s.stderr = stdout.String(), stderr.String()
+	if len(words) > 1 && slices.Contains([]string{"serve", "backup", "restore"}, words[1]) || slices.Contains(words, "--snapshot") {
+		// The server and its snapshots know only absolute paths.
+		s.stderr = strings.ReplaceAll(s.stderr, s.dir+string(filepath.Separator), "")
+	}
 	s.ran, s.checked, s.last = true, false, line
 }
 
-// runProgram runs a program other than espalier, and returns its exit code. What git does depends
+// runProgram runs a program other than espalier in a directory, and returns its exit code. What git does depends
 // on neither the user's settings nor the time.
-func runProgram(t testing.TB, words []string, env map[string]string, stdout, stderr io.Writer) int {
+func runProgram(t testing.TB, dir string, words []string, env map[string]string, stdout, stderr io.Writer) int {
 	t.Helper()
 	path, err := exec.LookPath(words[0])
 	if err != nil {
 		t.Skipf("there is no %s", words[0])
 	}
 	c := exec.CommandContext(t.Context(), path, words[1:]...)
-	c.Stdout, c.Stderr = stdout, stderr
+	c.Dir, c.Stdout, c.Stderr = dir, stdout, stderr
 	const name, mail, date = "Espalier", "espalier@example.com", "2026-01-02T03:04:05Z"
 	c.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "GIT_ALLOW_PROTOCOL=file",
 		"GIT_AUTHOR_NAME="+name, "GIT_AUTHOR_EMAIL="+mail, "GIT_AUTHOR_DATE="+date,

@@ -64,10 +64,7 @@ it at once.`,
 		// Overrides that of the root command, which tunes the process for short commands and
 		// reads the configuration file. The semantics of a server belongs to its data, not to
 		// the directory that it is started in.
-		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			_, err := a.environmentSemantics(c)
-			return err
-		},
+		PersistentPreRunE: a.readDataSemantics,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Semantics = a.semantics.Semantics
 			o.Warnings = lint.Warnings

@@ -12,6 +12,9 @@ import (
 // TestServeWithoutData checks what the log says about data that is missing or there, and about resources
 // that are not encrypted because they do not exist.
 func TestServeWithoutData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts several servers")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	config := filepath.Join(t.TempDir(), "encryption.yaml")

@@ -59,12 +59,18 @@ func serveProcess(t *testing.T, args ...string) *process {
 // startProcess starts espalier in a new process.
 func startProcess(t *testing.T, stdin io.Reader, args ...string) *process {
 	t.Helper()
+	return startIn(t, "", stdin, nil, args...)
+}
+
+// startIn starts espalier in a directory, with variables in addition to those of this process.
+func startIn(t *testing.T, dir string, stdin io.Reader, env []string, args ...string) *process {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &process{cmd: exec.Command(self, args...), exited: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), asProgram+"=1")
+	p.cmd.Dir, p.cmd.Env = dir, append(append(os.Environ(), asProgram+"=1"), env...)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, &p.stdout, &p.stderr
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -122,6 +128,7 @@ func (p *process) exit(t *testing.T) int {
 }
 
 func TestServe(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a dir")
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	p := serveProcess(t, "--data-dir", dir, "--log-format=json", "-v=1")
@@ -227,15 +234,13 @@ func TestServeMemory(t *testing.T) {
 // TestServeSemantics checks where a server gets its semantics from: the flag, then the environment.
 // It does not read the configuration file of the directory that it is started in.
 func TestServeSemantics(t *testing.T) {
+	t.Parallel()
 	t.Run("M-04", func(t *testing.T) {
-		t.Chdir(t.TempDir())
-		if err := os.WriteFile(".espalier.yaml", []byte("semantics: kubernetes\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		at := newPlace(t)
+		at.write(".espalier.yaml", "semantics: kubernetes\n")
 		serve := func(dir, variable string, args ...string) *process {
 			t.Helper()
-			t.Setenv(semanticsVariable, variable)
-			return serveProcess(t, append([]string{"--data-dir", dir}, args...)...)
+			return startIn(t, at.dir, nil, []string{semanticsVariable + "=" + variable}, append([]string{"serve", "--secure-port=0", "--data-dir", dir}, args...)...)
 		}
 		for _, test := range []struct {
 			variable string
@@ -248,7 +253,11 @@ func TestServeSemantics(t *testing.T) {
 			{"kubernetes", []string{"--semantics", "kep"}, "kep"},
 		} {
 			dir := t.TempDir()
-			p := serve(dir, test.variable, test.args...)
+			var storage []string
+			if len(test.args) > 0 {
+				storage = []string{"--storage", "memory"}
+			}
+			p := serve(dir, test.variable, append(storage, test.args...)...)
 			client, url := p.ready(t, filepath.Join(dir, "kubeconfig"))
 			// Only kep semantics rejects superseded spellings.
 			resp, err := client.Post(url+"/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions?dryRun=All", "application/yaml", strings.NewReader(
@@ -267,6 +276,9 @@ func TestServeSemantics(t *testing.T) {
 			if code := p.exit(t); code != 0 || !strings.Contains(p.stderr.String(), fmt.Sprintf("semantics=%q", test.want)) {
 				t.Errorf("%s=%s %v: exit code %d: %s", semanticsVariable, test.variable, test.args, code, &p.stderr)
 			}
+			if storage != nil {
+				continue // nothing is kept
+			}
 			// The data can be used with nothing else.
 			other := map[string]string{"kep": "kubernetes", "kubernetes": "kep"}[test.want]
 			p = serve(dir, other)
@@ -280,6 +292,7 @@ func TestServeSemantics(t *testing.T) {
 // TestServeSignals makes sure that a second signal stops the server without waiting for
 // requests.
 func TestServeSignals(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := serveProcess(t, "--data-dir", dir, "--shutdown-delay-duration=10m")
 	client, url := p.ready(t, filepath.Join(dir, "kubeconfig"))

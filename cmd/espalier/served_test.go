@@ -6,6 +6,7 @@ import (
 )
 
 func TestServedVersions(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		`{"spec": {"versions": [{"name": "v1", "served": true, "schema": {"name": "x"}}, {"served": false, "name": "v2"}, {"deprecated": true, "name": "v3", "served": true}]}}`: `[{v1 false} {v3 true}]`,
 		`{"spec": {"version": "v1beta1"}}`:                                                      `[{v1beta1 false}]`,

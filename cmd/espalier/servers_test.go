@@ -34,6 +34,7 @@ func TestServersExample(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs seven processes")
 	}
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

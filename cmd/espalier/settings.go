@@ -76,15 +76,15 @@ func (a *app) readConfig() error {
 	case a.configFlags.none:
 		return nil
 	case file == "":
-		dir, err := os.Getwd()
+		dir, err := a.dir.Get()
 		if err != nil {
 			return err
 		}
-		if file, err = config.Find(dir); err != nil || file == "" {
+		if file, err = config.Find(a.dir, dir); err != nil || file == "" {
 			return err
 		}
 	}
-	read, err := config.Load(file, a.rules())
+	read, err := config.Load(a.dir, file, a.rules())
 	if err == nil {
 		a.config = read
 	}
@@ -153,7 +153,7 @@ func (a *app) prepareInput(c *cobra.Command) {
 	if a.baseline == nil {
 		return
 	}
-	baseline, err := os.Stat(a.baseline.Path)
+	baseline, err := a.dir.Stat(a.baseline.Path)
 	if err != nil {
 		return // it is written at the end
 	}
@@ -162,7 +162,7 @@ func (a *app) prepareInput(c *cobra.Command) {
 		if skip != nil && skip(path, isDir) {
 			return true
 		}
-		info, err := os.Stat(path)
+		info, err := a.dir.Stat(path)
 		return err == nil && os.SameFile(info, baseline)
 	}
 }
@@ -205,9 +205,9 @@ func (a *app) readBaseline() (err error) {
 		return errors.New("--write-baseline needs --baseline FILE, or baseline in the configuration file")
 	case f.file == "":
 	case f.write:
-		a.baseline, err = config.NewBaseline(f.file)
+		a.baseline, err = config.NewBaseline(a.dir, f.file)
 	default:
-		a.baseline, err = config.LoadBaseline(f.file)
+		a.baseline, err = config.LoadBaseline(a.dir, f.file)
 	}
 	return err
 }
@@ -255,6 +255,7 @@ func configRules() config.Rules {
 // newFilter returns the filter of findings of a command. rules are the rules of its findings.
 func (a *app) newFilter(c *cobra.Command, rules []analysis.Rule) *suppress.Filter {
 	o := suppress.Options{
+		Dir:    a.dir,
 		Config: a.config,
 		Known:  a.rules,
 		Prune:  c.Name() == "prune",

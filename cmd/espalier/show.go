@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"espalier.dev/analysis/object"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/crd"
 )
 
@@ -76,14 +76,14 @@ Exit codes: 0 success, 1 a schema is not structural, ` + otherExitCodes + `.`,
 			if len(args) == 0 {
 				return names, cobra.ShellCompDirectiveNoFileComp
 			}
-			return completeKindOrPath(c, args, start)
+			return a.completeKindOrPath(c, args, start)
 		},
 		Args: requireFirst(names),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(o.source.named(c)) > 0 {
 				o.names = args[1:]
 			} else {
-				paths, resources := splitResources(args[1:])
+				paths, resources := splitResources(a.dir, args[1:])
 				o.input.Paths, o.names = append(o.input.Paths, paths...), resources
 			}
 			return a.show(c, forms.All()[slices.Index(names, args[0])], o)
@@ -104,7 +104,7 @@ Exit codes: 0 success, 1 a schema is not structural, ` + otherExitCodes + `.`,
 	_ = c.MarkFlagDirname("output-dir")
 	completeValues(c, "output", "yaml", "json")
 	a.completeVersions(c, "version", func(args []string) input.Flags {
-		paths, _ := splitResources(args[min(1, len(args)):])
+		paths, _ := splitResources(a.dir, args[min(1, len(args)):])
 		return o.input.With(slices.Concat(o.input.Paths, paths)...)
 	})
 	return c
@@ -112,10 +112,10 @@ Exit codes: 0 success, 1 a schema is not structural, ` + otherExitCodes + `.`,
 
 // splitResources separates paths from the names of resources: a name contains no separator, has
 // no extension of a manifest, and is not that of a file or directory.
-func splitResources(args []string) (paths, resources []string) {
+func splitResources(dir workdir.Dir, args []string) (paths, resources []string) {
 	for _, arg := range args {
 		extension := strings.TrimPrefix(filepath.Ext(arg), ".")
-		_, err := os.Lstat(arg)
+		_, err := dir.Lstat(arg)
 		if err == nil || arg == "-" || arg == "" || input.IsGit(arg) || strings.ContainsAny(arg, `/\`) || slices.Contains(manifestExtensions(), extension) {
 			paths = append(paths, arg)
 		} else {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -112,8 +111,8 @@ func (w *schemaWriter) file(name string, s jsonschema.Schema) error {
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return fmt.Errorf("cannot write the schema to %s: the CRD has an invalid group, version or kind", strings.TrimSpace(name))
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+	if err := w.a.dir.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	return writeAtomically(path, text, 0o644)
+	return writeAtomically(w.a.dir, path, text, 0o644)
 }

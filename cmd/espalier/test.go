@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -517,14 +516,14 @@ func (a *app) watchTests(c *cobra.Command, o testOptions) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
-		before := stamps(o)
+		before := a.stamps(o)
 		err := a.test(c, o)
 		var exit report.ExitError
 		if err != nil && !errors.As(err, &exit) {
 			return err
 		}
 		fmt.Fprintf(a.stderr, "%s: watching %s; press Ctrl-C to stop\n", a.name(), analysis.Plural(len(before), "file"))
-		for maps.Equal(before, stamps(o)) {
+		for maps.Equal(before, a.stamps(o)) {
 			select {
 			case <-ctx.Done():
 				return err
@@ -543,10 +542,10 @@ type stamp struct {
 
 // stamps returns the stamps of all files that a run may read: the given ones, and all YAML
 // and JSON files next to them, which suites may name.
-func stamps(o testOptions) map[string]stamp {
+func (a *app) stamps(o testOptions) map[string]stamp {
 	found := map[string]stamp{}
 	look := func(dir string, recursive bool) {
-		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		_ = a.dir.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				// The file may exist again at the next check.
 				return nil
@@ -567,7 +566,7 @@ func stamps(o testOptions) map[string]stamp {
 		})
 	}
 	for _, path := range slices.Concat(o.suites.Paths, o.crds.Paths) {
-		info, err := os.Stat(path)
+		info, err := a.dir.Stat(path)
 		switch {
 		case err != nil:
 		case info.IsDir():

@@ -51,6 +51,7 @@ valid: [{name: a box, object: {size: 1}}]
 
 // TestWatch changes a suite and then its CRD while test --watch runs.
 func TestWatch(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	crdFile, suiteFile := filepath.Join(dir, "crd.yaml"), filepath.Join(dir, "suite.yaml")
 	write := func(file, text string) {
@@ -103,12 +104,13 @@ func TestWatch(t *testing.T) {
 
 // TestSuiteOfHelp runs the suite in the help text.
 func TestSuiteOfHelp(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("testdata/examples")); err != nil {
 		t.Fatal(err)
 	}
 	var stdout, stderr lockedBuffer
-	a := &app{program: "espalier", stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, environ: func(string) (string, bool) { return "", false }}
+	a := newApp(strings.NewReader(""), &stdout, &stderr)
 	_, text, _ := strings.Cut(newTestCommand(a).Long, "\n  apiVersion:")
 	text, _, _ = strings.Cut(text, "\n\n")
 	file := filepath.Join(dir, "help.yaml")
@@ -124,13 +126,14 @@ func TestSuiteOfHelp(t *testing.T) {
 // TestSuiteDefinitionSize makes sure that --max-document-size applies to the CRD file that a
 // suite names, and that --exclude does not.
 func TestSuiteDefinitionSize(t *testing.T) {
-	t.Chdir(t.TempDir())
-	writeFile(t, "crd.yaml", []byte("# "+strings.Repeat("x", 1<<20)+boxDefinition))
-	writeFile(t, "suite.yaml", []byte(boxSuite))
-	if out, code := runApp(t, "test", "suite.yaml", "--exclude", "crd.yaml"); code != 0 {
+	t.Parallel()
+	p := newPlace(t)
+	writeFile(t, p.path("crd.yaml"), []byte("# "+strings.Repeat("x", 1<<20)+boxDefinition))
+	p.write("suite.yaml", boxSuite)
+	if out, code := p.run("test", "suite.yaml", "--exclude", "crd.yaml"); code != 0 {
 		t.Errorf("exits with %d:\n%s", code, out)
 	}
-	out, code := runApp(t, "test", "suite.yaml", "--max-document-size", "1")
+	out, code := p.run("test", "suite.yaml", "--max-document-size", "1")
 	if code != 2 || !strings.Contains(out, "crd.yaml:1:1: error: the document that starts here is larger than 1 MiB") {
 		t.Errorf("exits with %d:\n%s", code, out)
 	}

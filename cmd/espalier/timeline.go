@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -131,7 +130,7 @@ func (a *app) timeline(c *cobra.Command, o timelineOptions, path string, objects
 	if path == "-" {
 		name = input.Stdin
 	} else {
-		f, err := os.Open(path)
+		f, err := a.dir.Open(path)
 		if err != nil {
 			return fmt.Errorf("%s: cannot read: %w", path, input.Reason(err))
 		}

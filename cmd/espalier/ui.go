@@ -81,7 +81,7 @@ func (a *app) ui(c *cobra.Command, from *sourceFlags, listen string, dirs []stri
 	var files *ui.Files
 	if len(dirs) > 0 {
 		var err error
-		if files, err = ui.NewFiles(dirs[0]); err != nil {
+		if files, err = ui.NewFiles(a.dir, dirs[0]); err != nil {
 			return err
 		}
 	}

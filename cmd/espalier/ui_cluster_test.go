@@ -34,7 +34,7 @@ func startUI(t *testing.T, args ...string) *uiClient {
 	t.Helper()
 	in, out := io.Pipe()
 	var stderr bytes.Buffer
-	a := &app{program: "espalier", stdin: strings.NewReader(""), stdout: out, stderr: &stderr, environ: func(string) (string, bool) { return "", false }}
+	a := newApp(strings.NewReader(""), out, &stderr)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan int, 1)
 	go func() {
@@ -137,7 +137,8 @@ spec:
 // TestUICluster looks into a server with the requests of the page, while objects and CRDs change, and
 // when the server is gone.
 func TestUICluster(t *testing.T) {
-	server := espaliertest.Start(t, espaliertest.WithEtcd())
+	t.Parallel()
+	server := espaliertest.Start(t)
 	server.InstallCRDs(t, []byte(gadgetCRD))
 	client := newClient(t, server.Config())
 	gadgets := client.Resource(runtimeschema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gadgets"}).Namespace("default")
@@ -306,6 +307,7 @@ func (w *uiWatch) await(want ...string) {
 // TestUIClusterHangs uses a cluster that accepts connections and never answers: the page works, and says
 // what it waits for.
 func TestUIClusterHangs(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -36,14 +36,25 @@ import (
 // old one, separated like PATH; others are skipped. Samples of all kinds are added. Without them, it
 // uses the examples.
 func TestUpgradeReplay(t *testing.T) {
+	t.Parallel()
 	old, new := os.Getenv("ESPALIER_UPGRADE_OLD"), os.Getenv("ESPALIER_UPGRADE_NEW")
 	if old == "" || new == "" {
 		old, new = "testdata/examples/release-1", "testdata/examples/release-2"
 	}
+	for _, list := range []*string{&old, &new} {
+		paths := filepath.SplitList(*list)
+		for i, path := range paths {
+			var err error
+			if paths[i], err = filepath.Abs(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		*list = strings.Join(paths, string(filepath.ListSeparator))
+	}
 	r := &upgradeReplay{upgradeCluster: newUpgradeCluster(t, schema.Kubernetes), t: t, objects: map[string]*replayedUpgrade{}, names: map[string]string{}}
 	r.install(filepath.SplitList(old))
 	if dirs := os.Getenv("ESPALIER_UPGRADE_OBJECTS"); dirs != "" {
-		all, err := documents(t.Context(), filepath.SplitList(dirs), func(it *input.Item) bool { return !isDefinition(it) })
+		all, err := documents(t.Context(), "", filepath.SplitList(dirs), func(it *input.Item) bool { return !isDefinition(it) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +177,7 @@ func (r *upgradeReplay) create(object *unstructured.Unstructured) {
 
 // samples creates samples of all kinds.
 func (r *upgradeReplay) samples(paths []string) {
-	all, err := documents(r.t.Context(), paths, isDefinition)
+	all, err := documents(r.t.Context(), "", paths, isDefinition)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -265,16 +276,10 @@ func (r *upgradeReplay) upgrade(paths []string) {
 	if len(r.rejections) == 0 {
 		return
 	}
-	for i, path := range paths {
-		if paths[i], err = filepath.Abs(path); err != nil {
-			r.t.Fatal(err)
-		}
-	}
-	r.t.Chdir(r.t.TempDir())
 	for _, step := range r.prediction.Summary.Steps {
 		if step.Action == "switch-storage" || step.Action == "rewrite" {
 			for _, command := range step.Commands {
-				if err := r.run(ctx, command); err != nil {
+				if err := r.step(ctx, command); err != nil {
 					r.t.Logf("%s: %.500v", command, err)
 				}
 			}

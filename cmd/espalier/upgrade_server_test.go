@@ -24,6 +24,7 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
 	"espalier.dev/server/etcd/etcdtest"
@@ -32,6 +33,8 @@ import (
 // upgradeCluster is a server with an etcd, whose CRDs are upgraded.
 type upgradeCluster struct {
 	*espaliertest.Server
+	// place is where commands run.
+	place
 	etcd   *clientv3.Client
 	client dynamic.Interface
 	crds   dynamic.ResourceInterface
@@ -47,13 +50,15 @@ func newUpgradeCluster(t *testing.T, sem schema.Semantics) *upgradeCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &upgradeCluster{Server: s, etcd: etcd, client: client,
+	return &upgradeCluster{Server: s, place: newPlace(t), etcd: etcd, client: client,
 		crds: client.Resource(runtimeschema.GroupVersionResource{Group: api.GroupName, Version: "v1", Resource: "customresourcedefinitions"})}
 }
 
 // documents returns the objects of files and directories that keep selects.
-func documents(ctx context.Context, paths []string, keep func(*input.Item) bool) (all []*unstructured.Unstructured, err error) {
-	flags := input.Flags{Paths: paths, Recursive: true, Skipped: new(input.Skipped)}
+func documents(ctx context.Context, dir string, paths []string, keep func(*input.Item) bool) (all []*unstructured.Unstructured, err error) {
+	git := input.NewRepositories(ctx, workdir.Dir(dir))
+	defer func() { err = errors.Join(err, git.Close()) }()
+	flags := input.Flags{Paths: paths, Recursive: true, Skipped: new(input.Skipped), Git: git}
 	flags.SkipOthers(true, input.Manifests)
 	err = input.Read(ctx, strings.NewReader(""), flags, func(it *input.Item) error {
 		if !keep(it) {
@@ -72,7 +77,7 @@ func documents(ctx context.Context, paths []string, keep func(*input.Item) bool)
 // apply applies CRDs as kubectl apply --server-side --force-conflicts does. It returns the errors of
 // those that are rejected, by name.
 func (c *upgradeCluster) apply(ctx context.Context, paths ...string) (map[string]error, error) {
-	all, err := documents(ctx, paths, isDefinition)
+	all, err := documents(ctx, c.dir, paths, isDefinition)
 	if err != nil {
 		return nil, err
 	}
@@ -145,8 +150,8 @@ func (c *upgradeCluster) snapshot(t *testing.T) string {
 	return path
 }
 
-// run runs a command of a step.
-func (c *upgradeCluster) run(ctx context.Context, command string) error {
+// step runs a command of a step.
+func (c *upgradeCluster) step(ctx context.Context, command string) error {
 	words, err := splitWords(command)
 	if err != nil {
 		return err
@@ -155,7 +160,7 @@ func (c *upgradeCluster) run(ctx context.Context, command string) error {
 		if words[1] == "migrate" {
 			words = append(words, "--kubeconfig", c.Kubeconfig(), "--rate", "0")
 		}
-		code, stdout, stderr := runWith(ctx, words[1:]...)
+		stdout, stderr, code := c.runBoth(ctx, words[1:]...)
 		if code != 0 {
 			return fmt.Errorf("exit code %d: %s%s", code, stdout, stderr)
 		}
@@ -184,7 +189,7 @@ func (c *upgradeCluster) kubectl(ctx context.Context, words []string) error {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(words[len(words)-1], text, 0o600)
+		return os.WriteFile(c.path(words[len(words)-1]), text, 0o600)
 	case "edit": // CRD NAME [-n NAMESPACE]
 		namespace := ""
 		if len(words) > 4 {
@@ -229,7 +234,7 @@ func (c *upgradeCluster) kubectl(ctx context.Context, words []string) error {
 		}
 		return err
 	case "create": // -f FILE
-		all, err := documents(ctx, words[2:], func(*input.Item) bool { return true })
+		all, err := documents(ctx, c.dir, words[2:], func(*input.Item) bool { return true })
 		for _, object := range all {
 			if err == nil {
 				c.edit(object) // as the title of the step says
@@ -261,7 +266,7 @@ type upgraded struct {
 // upgrade runs upgrade, and returns what it reports.
 func (c *upgradeCluster) upgrade(t *testing.T, code int, args ...string) (u upgraded) {
 	t.Helper()
-	got, stdout, stderr := runWith(t.Context(), append([]string{"upgrade", "-o", "json"}, args...)...)
+	stdout, stderr, got := c.runBoth(t.Context(), append([]string{"upgrade", "-o", "json"}, args...)...)
 	if err := json.Unmarshal([]byte(stdout), &u); err != nil || got != code {
 		t.Fatalf("upgrade %v: %v, exit code %d, want %d: %s%s", args, err, got, code, stdout, stderr)
 	}
@@ -273,7 +278,7 @@ func (c *upgradeCluster) take(t *testing.T, u upgraded) {
 	t.Helper()
 	for _, step := range u.Summary.Steps {
 		for _, command := range step.Commands {
-			if err := c.run(t.Context(), command); err != nil {
+			if err := c.step(t.Context(), command); err != nil {
 				t.Fatalf("%s: %s: %v", step.Title, command, err)
 			}
 		}
@@ -315,6 +320,7 @@ func upgradeCRD(scope string, versions ...string) []byte {
 // rejects the CRD or the object becomes invalid; with them, in their order, the upgrade succeeds and
 // nothing is left to do.
 func TestUpgradeSteps(t *testing.T) {
+	t.Parallel()
 	const (
 		before = `{type: object, properties: {schedule: {type: string}, legacy: {type: string}, n: {type: integer}}}`
 		after  = `{type: object, properties: {schedule: {type: string, maxLength: 9}, n: {type: integer, default: 3}}}`
@@ -369,9 +375,8 @@ func TestUpgradeSteps(t *testing.T) {
 			ctx := t.Context()
 			c := newUpgradeCluster(t, schema.Kubernetes)
 			c.edit = tt.edit
-			t.Chdir(t.TempDir())
-			writeFile(t, "old.json", tt.old)
-			writeFile(t, "new.json", tt.new)
+			writeFile(t, c.path("old.json"), tt.old)
+			writeFile(t, c.path("new.json"), tt.new)
 			if rejected, err := c.apply(ctx, "old.json"); err != nil || len(rejected) > 0 {
 				t.Fatal(err, rejected)
 			}
@@ -414,7 +419,7 @@ func TestUpgradeSteps(t *testing.T) {
 				t.Errorf("%d and %d objects", u.Summary.Objects, served.Summary.Objects)
 			}
 			if tt.through != nil {
-				writeFile(t, "through.json", tt.through)
+				writeFile(t, c.path("through.json"), tt.through)
 				c.take(t, c.upgrade(t, 0, "through.json", "--kubeconfig", c.Kubeconfig()))
 				served = c.upgrade(t, 0, "new.json", "--kubeconfig", c.Kubeconfig())
 			}

@@ -28,6 +28,7 @@ func TestWebCorpus(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the corpus takes a while")
 	}
+	t.Parallel()
 	dir := corpusDir(t)
 	index, err := os.ReadFile(filepath.Join(dir, "CR_INDEX.tsv"))
 	if err != nil {
@@ -59,6 +60,7 @@ func TestWebCorpusCRDs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the corpus takes a while")
 	}
+	t.Parallel()
 	dir := corpusDir(t)
 	var files []string
 	for _, pattern := range []string{"v1/*.yaml", "v1/*/*.yaml", "v1beta1/*.yaml", "v1beta1/*/*.yaml"} {
@@ -213,8 +215,7 @@ func compareWithPage(t *testing.T, e *protocol.Engine, crd, object, semantics st
 		t.Errorf("%s (%s): the page finds\n%svalidate finds\n%s", object, semantics, strings.Join(got, ""), strings.Join(want, ""))
 	}
 	var printed bytes.Buffer
-	a := &app{program: "espalier", stdin: strings.NewReader(""), stdout: &printed, stderr: io.Discard,
-		environ: func(string) (string, bool) { return "", false }}
+	a := newApp(strings.NewReader(""), &printed, io.Discard)
 	code = a.run(context.Background(), []string{"prune", "--stored", "--semantics", semantics, "-o", "yaml", "--no-config", "--crd", crd, "-f", object})
 	if out = printed.String(); code != 0 {
 		if len(stored) > 0 {

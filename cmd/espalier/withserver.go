@@ -28,7 +28,10 @@ func serverCommands(a *app) []*cobra.Command {
 }
 
 // openEtcd opens a snapshot file, or connects to an etcd.
-func openEtcd(ctx context.Context, c source.Etcd) (source.Source, error) {
+func (a *app) openEtcd(ctx context.Context, c source.Etcd) (source.Source, error) {
+	for _, file := range []*string{&c.Snapshot, &c.EncryptionConfig, &c.Endpoints.CAFile, &c.Endpoints.CertFile, &c.Endpoints.KeyFile} {
+		*file = a.dir.Path(*file)
+	}
 	return source.OpenEtcd(ctx, c)
 }
 

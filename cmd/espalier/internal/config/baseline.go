@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -29,6 +30,8 @@ type Baseline struct {
 	Path string
 	// Commands holds the findings by the name of the command that reports them.
 	Commands map[string][]Known
+	// current is the working directory of the command.
+	current workdir.Dir
 }
 
 // Known is a finding that is known. It has no line, so that it stays known when lines move.
@@ -47,12 +50,17 @@ func (k Known) Key() Known { return Known{Rule: k.Rule, Object: k.Object, Path: 
 
 // LoadBaseline reads a baseline. Errors about its contents are of type *Error, possibly
 // several joined. The error is fs.ErrNotExist if there is no such file.
-func LoadBaseline(path string) (*Baseline, error) {
-	text, err := readFile(path)
+func LoadBaseline(current workdir.Dir, path string) (*Baseline, error) {
+	text, err := readFile(current, path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the baseline: %w", err)
 	}
-	return parseBaseline(text, path)
+	b, err := parseBaseline(text, path)
+	if err != nil {
+		return nil, err
+	}
+	b.current = current
+	return b, nil
 }
 
 func parseBaseline(text []byte, path string) (*Baseline, error) {
@@ -146,7 +154,7 @@ func (b *Baseline) Write() error {
 			out.WriteString("}\n")
 		}
 	}
-	return writeFile(b.Path, out.Bytes())
+	return writeFile(b.current, b.Path, out.Bytes())
 }
 
 // quote returns a string as JSON, which is YAML too.
@@ -156,11 +164,11 @@ func quote(s string) string {
 }
 
 // writeFile replaces a file at once, so that an error does not leave half of it.
-func writeFile(path string, text []byte) (err error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+func writeFile(current workdir.Dir, path string, text []byte) (err error) {
+	if info, err := current.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("cannot write the baseline: %s is not a regular file", path)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	f, err := current.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("cannot write the baseline: %w", err)
 	}
@@ -173,14 +181,14 @@ func writeFile(path string, text []byte) (err error) {
 	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	return current.Rename(f.Name(), path)
 }
 
 // NewBaseline reads the baseline to update, which need not exist.
-func NewBaseline(path string) (*Baseline, error) {
-	b, err := LoadBaseline(path)
+func NewBaseline(current workdir.Dir, path string) (*Baseline, error) {
+	b, err := LoadBaseline(current, path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &Baseline{Path: path, Commands: map[string][]Known{}}, nil
+		return &Baseline{Path: path, Commands: map[string][]Known{}, current: current}, nil
 	}
 	return b, err
 }

@@ -9,8 +9,9 @@ import (
 
 // TestBaseline writes a baseline and reads it again.
 func TestBaseline(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "b.yaml")
-	b, err := NewBaseline(path)
+	b, err := NewBaseline("", path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,7 @@ validate:
 	if got, err := os.ReadFile(path); err != nil || string(got) != want {
 		t.Errorf("got %s, %v", got, err)
 	}
-	read, err := LoadBaseline(path)
+	read, err := LoadBaseline("", path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,6 +49,7 @@ validate:
 }
 
 func TestForeignBaseline(t *testing.T) {
+	t.Parallel()
 	const head = "apiVersion: espalier.dev/v1\nkind: Baseline\n"
 	const foreign = "b.yaml:1:1: not a baseline of espalier: must have apiVersion: espalier.dev/v1 and kind: Baseline"
 	for text, want := range map[string]string{

@@ -17,6 +17,7 @@ import (
 	"espalier.dev/analysis/lint"
 	"espalier.dev/cmd/espalier/internal/glob"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/workdir"
 )
 
 // Name is the name of the configuration file.
@@ -30,6 +31,8 @@ type File struct {
 	Path string
 	// Dir is the absolute path of the directory of the file.
 	Dir string
+	// current is the working directory of the command.
+	current workdir.Dir
 
 	// Semantics and FailOn are empty if the file does not set them.
 	Semantics string
@@ -75,13 +78,13 @@ func (e *Error) Error() string {
 // Find returns the configuration file in dir, an absolute path, or in the closest directory
 // above it that has one, or "". It does not look above the root of a Git repository: what
 // is there is not part of the project.
-func Find(dir string) (string, error) {
+func Find(current workdir.Dir, dir string) (string, error) {
 	for {
 		for _, name := range []string{Name, ".espalier.yml"} {
 			file := filepath.Join(dir, name)
 			switch _, err := os.Lstat(file); {
 			case err == nil && name != Name:
-				return "", fmt.Errorf("%s is not read: rename it to %s", relative(file), Name)
+				return "", fmt.Errorf("%s is not read: rename it to %s", relative(current, file), Name)
 			case err == nil:
 				return file, nil
 			case !errors.Is(err, fs.ErrNotExist):
@@ -102,23 +105,28 @@ const maxSize = 64 << 20
 
 // Load reads a configuration file. Errors about its contents are of type *Error, possibly
 // several joined.
-func Load(path string, rules Rules) (*File, error) {
-	text, err := readFile(path)
+func Load(current workdir.Dir, path string, rules Rules) (*File, error) {
+	text, err := readFile(current, path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the configuration: %w", err)
 	}
-	abs, err := filepath.Abs(path)
+	abs, err := current.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(text, relative(abs), filepath.Dir(abs), rules)
+	f, err := Parse(text, relative(current, abs), filepath.Dir(abs), rules)
+	if err != nil {
+		return nil, err
+	}
+	f.current = current
+	return f, nil
 }
 
 // readFile reads a file within a limit. Like [input.Open], it never blocks.
-func readFile(path string) ([]byte, error) {
-	f, err := input.Open(path)
+func readFile(current workdir.Dir, path string) ([]byte, error) {
+	f, err := input.Open(current, path)
 	if err != nil {
-		if info, e := os.Stat(path); e == nil && !info.Mode().IsRegular() {
+		if info, e := current.Stat(path); e == nil && !info.Mode().IsRegular() {
 			return nil, fmt.Errorf("%s is not a regular file", path)
 		}
 		return nil, err
@@ -133,8 +141,8 @@ func readFile(path string) ([]byte, error) {
 
 // relative returns an absolute path relative to the working directory, if it is below it or
 // the result is shorter.
-func relative(path string) string {
-	dir, err := os.Getwd()
+func relative(current workdir.Dir, path string) string {
+	dir, err := current.Get()
 	if err != nil {
 		return path
 	}
@@ -157,13 +165,13 @@ func (f *File) Resolve(path string) string {
 	if filepath.IsAbs(path) || input.IsGit(path) {
 		return path
 	}
-	return relative(filepath.Join(f.Dir, filepath.FromSlash(path)))
+	return relative(f.current, filepath.Join(f.Dir, filepath.FromSlash(path)))
 }
 
 // Relative returns a path, which is absolute or relative to the working directory, relative
 // to the file and with slashes.
 func (f *File) Relative(path string) string {
-	abs, err := filepath.Abs(path)
+	abs, err := f.current.Abs(path)
 	if err != nil {
 		return filepath.ToSlash(path)
 	}

@@ -8,15 +8,18 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"espalier.dev/cmd/espalier/internal/workdir"
 )
 
 // TestFind checks that the closest file is found, and that the search ends at the root of a
 // Git repository.
 func TestFind(t *testing.T) {
 	root := t.TempDir()
-	t.Chdir(root)
+	t.Parallel()
 	write := func(name string) {
 		t.Helper()
+		name = filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +39,7 @@ func TestFind(t *testing.T) {
 	for dir, want := range map[string]string{
 		".": Name, "a": "a/" + Name, "a/b/c": "a/" + Name, "repo": "", "repo/below": "", "other": "other/" + Name, "other/below": "other/" + Name,
 	} {
-		got, err := Find(filepath.Join(root, dir))
+		got, err := Find("", filepath.Join(root, dir))
 		if want != "" {
 			want = filepath.Join(root, want)
 		}
@@ -44,22 +47,23 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: got %q, %v, want %q", dir, got, err, want)
 		}
 	}
-	if _, err := Find(filepath.Join(root, "misnamed")); err == nil || !strings.Contains(err.Error(), "rename it to .espalier.yaml") {
+	if _, err := Find("", filepath.Join(root, "misnamed")); err == nil || !strings.Contains(err.Error(), "rename it to .espalier.yaml") {
 		t.Errorf("a misnamed file: %v", err)
 	}
 }
 
 // TestFIFO makes sure that reading a FIFO is an error and does not wait for a writer.
 func TestFIFO(t *testing.T) {
-	t.Chdir(t.TempDir())
-	if err := syscall.Mkfifo(Name, 0o644); err != nil {
+	t.Parallel()
+	dir := workdir.Dir(t.TempDir())
+	if err := syscall.Mkfifo(dir.Path(Name), 0o644); err != nil {
 		t.Skip(err)
 	}
 	done := make(chan error, 2)
 	go func() {
-		_, err := Load(Name, testRules())
+		_, err := Load(dir, Name, testRules())
 		done <- err
-		_, err = LoadBaseline(Name)
+		_, err = LoadBaseline(dir, Name)
 		done <- err
 	}()
 	for range 2 {
@@ -80,6 +84,7 @@ func testRules() Rules {
 }
 
 func TestIgnoreMatch(t *testing.T) {
+	t.Parallel()
 	f, err := Parse([]byte(`
 ignore:
 - {rules: [validation/*], paths: [a/*.yaml, legacy], fields: ["spec.ports[].name", 'spec.**.x', 'metadata.annotations["example.com/a"]'], reason: r}
@@ -115,6 +120,7 @@ ignore:
 // TestErrors checks that a file with many errors does not flood the terminal, and that
 // positions are data.
 func TestErrors(t *testing.T) {
+	t.Parallel()
 	_, err := Parse([]byte("é: "+strings.Repeat("x", 10)+"\n"+strings.Repeat("a: 1\n", 100)), Name, "/project", testRules())
 	if err == nil || strings.Count(err.Error(), "\n") != maxErrors || !strings.HasSuffix(err.Error(), ".espalier.yaml: 81 more errors") {
 		t.Errorf("got %v", err)
@@ -137,8 +143,8 @@ func TestPaths(t *testing.T) {
 	if err := os.Mkdir(below, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(below)
-	f := &File{Dir: root}
+	t.Parallel()
+	f := &File{Dir: root, current: workdir.Dir(below)}
 	if got := f.Resolve("crds/a.yaml"); got != filepath.Join("..", "crds", "a.yaml") {
 		t.Errorf("got %s", got)
 	}
@@ -152,6 +158,7 @@ func TestPaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.current = workdir.Dir(below)
 	for path, want := range map[string]bool{"vendor/x.yaml": true, "../vendor/x.yaml": true, "../crds/a.tmp.yaml": true, "crds/a.tmp.yaml": false, "x.yaml": false} {
 		if got := f.Excludes(filepath.FromSlash(path), false); got != want {
 			t.Errorf("%s is excluded: %v", path, got)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"espalier.dev/cmd/espalier/internal/git"
+	"espalier.dev/cmd/espalier/internal/workdir"
 )
 
 // Git does not read the repositories of other users.
@@ -21,7 +22,7 @@ func TestOtherOwner(t *testing.T) {
 	s.commit("r", map[string]string{"dir/a": "a"})
 	t.Setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "true")
 	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
-	_, err := git.Open(t.Context(), filepath.Join(s.dir, "r/dir"))
+	_, err := git.Open(t.Context(), "", filepath.Join(s.dir, "r/dir"))
 	expect(t, "the repository of another user", err, "git config --global --add safe.directory "+filepath.Join(s.dir, "r"))
 	if err != nil && strings.HasSuffix(err.Error(), "dir") {
 		t.Errorf("got %v", err)
@@ -38,7 +39,7 @@ func TestProcessesEnd(t *testing.T) {
 	before := children(t)
 	for _, closed := range []bool{true, false} {
 		ctx, cancel := context.WithCancel(t.Context())
-		r, err := git.Open(ctx, filepath.Join(s.dir, "r"))
+		r, err := git.Open(ctx, "", filepath.Join(s.dir, "r"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +99,7 @@ func children(t *testing.T) (n int) {
 
 func TestNoGit(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, err := git.Open(t.Context(), ".")
+	_, err := git.Open(t.Context(), "", ".")
 	expect(t, "no git", err, "git is not installed, or not in PATH")
 }
 
@@ -121,7 +122,7 @@ func TestFaultyGit(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		r, err := git.Open(ctx, filepath.Join(s.dir, "r"))
+		r, err := git.Open(ctx, "", filepath.Join(s.dir, "r"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,12 +143,12 @@ func TestEnvironmentOfHooks(t *testing.T) {
 	s := newSandbox(t)
 	s.commit("r", map[string]string{"dir/a": "a"})
 	s.commit("other", map[string]string{"b": "b"})
-	t.Chdir(filepath.Join(s.dir, "r", "dir"))
+	current := workdir.Dir(filepath.Join(s.dir, "r", "dir"))
 	t.Setenv("GIT_DIR", "../.git")
 	t.Setenv("GIT_WORK_TREE", "..")
 	t.Setenv("GIT_INDEX_FILE", "../.git/index")
 	s.write("r", map[string]string{"dir/a": "b"})
-	r, err := git.Open(t.Context(), ".")
+	r, err := git.Open(t.Context(), current, ".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func TestEnvironmentOfHooks(t *testing.T) {
 	if got, err := r.Changes(t.Context(), "HEAD"); err != nil || !reflect.DeepEqual(got, []git.Change{{Old: "dir/a", New: "dir/a"}}) {
 		t.Errorf("got %v and %v", got, err)
 	}
-	other, err := git.Open(t.Context(), filepath.Join(s.dir, "other"))
+	other, err := git.Open(t.Context(), current, filepath.Join(s.dir, "other"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"espalier.dev/cmd/espalier/internal/workdir"
 )
 
 // ErrNoCommit is the error of a revision that does not exist.
@@ -37,19 +39,20 @@ type Repository struct {
 	idle *batch
 }
 
-// Open opens the repository that contains a directory. The context ends its processes.
-func Open(ctx context.Context, dir string) (*Repository, error) {
+// Open opens the repository that contains a directory. The context ends its processes. current is the
+// working directory of the command.
+func Open(ctx context.Context, current workdir.Dir, dir string) (*Repository, error) {
 	program, err := exec.LookPath("git")
 	if err != nil {
 		return nil, errors.New("git is not installed, or not in PATH: it is needed to read revisions")
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
+	if dir, err = current.Abs(dir); err != nil {
 		return nil, err
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("%s is not a directory", dir)
 	}
-	r := &Repository{ctx: ctx, program: program, dir: dir, env: environment(dir)}
+	r := &Repository{ctx: ctx, program: program, dir: dir, env: environment(current, dir)}
 	// Of a bare repository there is no top level, which is an error in a call of its own.
 	out, err := r.run(ctx, nil, "rev-parse", "--is-inside-work-tree", "--is-shallow-repository", "--absolute-git-dir")
 	if err != nil {
@@ -92,9 +95,9 @@ func prefix(root, dir string) (string, error) {
 
 // environment returns the environment of git. Variables that name a repository, as hooks have
 // them, are about the working directory.
-func environment(dir string) []string {
+func environment(at workdir.Dir, dir string) []string {
 	env := os.Environ()
-	current, err := os.Getwd()
+	current, err := at.Get()
 	if err == nil && current == dir {
 		for i, v := range env {
 			if index, ok := strings.CutPrefix(v, "GIT_INDEX_FILE="); ok && !filepath.IsAbs(index) {

@@ -104,7 +104,7 @@ func (s *sandbox) commit(dir string, files map[string]string) string {
 
 func (s *sandbox) open(dir string) *git.Repository {
 	s.t.Helper()
-	r, err := git.Open(s.t.Context(), filepath.Join(s.dir, dir))
+	r, err := git.Open(s.t.Context(), "", filepath.Join(s.dir, dir))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -514,9 +514,9 @@ func TestWorktreeBelowLink(t *testing.T) {
 func TestNoRepository(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
-	_, err := git.Open(t.Context(), s.dir)
+	_, err := git.Open(t.Context(), "", s.dir)
 	expect(t, "no repository", err, s.dir+" is not in a Git repository")
-	_, err = git.Open(t.Context(), filepath.Join(s.dir, "none"))
+	_, err = git.Open(t.Context(), "", filepath.Join(s.dir, "none"))
 	expect(t, "no directory", err, "is not a directory")
 }
 

@@ -3,6 +3,7 @@ package glob
 import "testing"
 
 func TestFile(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		pattern, path string
 		isDir, want   bool
@@ -44,6 +45,7 @@ func TestFile(t *testing.T) {
 }
 
 func TestLiteral(t *testing.T) {
+	t.Parallel()
 	for pattern, want := range map[string]struct {
 		base  string
 		exact bool

@@ -107,6 +107,7 @@ func TestFirstCollection(t *testing.T) {
 var garbage []byte
 
 func TestTrimmer(t *testing.T) {
+	t.Parallel()
 	var trimmer Trimmer
 	kept := make([]byte, 64<<20)
 	garbage := make([]byte, 256<<20)
@@ -130,6 +131,7 @@ func TestTrimmer(t *testing.T) {
 // TestTrimmerGaps checks that gaps between objects, which cannot be returned, do not make an idle process
 // collect garbage again and again.
 func TestTrimmerGaps(t *testing.T) {
+	t.Parallel()
 	var trimmer Trimmer
 	objects := make([]*[256]byte, 1<<20) // 256 MB
 	for i := range objects {

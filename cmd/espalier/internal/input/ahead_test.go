@@ -17,12 +17,12 @@ import (
 // TestAhead looks ahead at every object of an input, while it is read with and without
 // concurrency. Both must see all documents, in order.
 func TestAhead(t *testing.T) {
-	t.Chdir(t.TempDir())
+	dir := t.TempDir()
 	t.Setenv("TMPDIR", t.TempDir())
 	definition := func(name string) string {
 		return "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " + name + "}\n"
 	}
-	write(t, map[string]string{
+	write(t, dir, map[string]string{
 		"first.yaml": "kind: A\n---\n" + definition("first"),
 		"last.yaml":  "kind: Z\n---\n" + definition("last"),
 		"large.yaml": "kind: L\n---\n" + definition("large") + "---\n# " + strings.Repeat("x", 2*smallFile) + "\n---\nkind: M\n",
@@ -30,7 +30,7 @@ func TestAhead(t *testing.T) {
 	small := "kind: B\n---\n" + definition("one") + "---\nkind: C\n---\n" + definition("two") + "---\nbroken: [\n---\nkind: D\n"
 	large := small + strings.Repeat("---\nkind: E\n"+"# "+strings.Repeat("y", 1000)+"\n", 5000) + "---\n" + definition("end") + "---\nkind: F\n"
 	for _, text := range []string{small, large} {
-		flags := Flags{Paths: []string{"first.yaml", "-", "large.yaml", "last.yaml"}}
+		flags := Flags{Paths: []string{"first.yaml", "-", "large.yaml", "last.yaml"}, Git: in(t, dir)}
 		var plain []string
 		see := func(into *[]string) func(*Item) error {
 			return func(it *Item) error {
@@ -105,6 +105,7 @@ func TestAhead(t *testing.T) {
 
 // TestAheadFails looks ahead in a stream that fails, and in one that is interrupted.
 func TestAheadFails(t *testing.T) {
+	t.Parallel()
 	for _, failed := range []error{errors.New("broken pipe"), context.Canceled} {
 		var ahead Ahead
 		flags := Flags{Paths: []string{"-"}}

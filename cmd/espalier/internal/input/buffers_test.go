@@ -30,7 +30,7 @@ func TestBuffers(t *testing.T) {
 	read := func() string {
 		t.Helper()
 		var all []string
-		flags := Flags{Paths: []string{root}, Recursive: true, Git: NewRepositories(context.Background()).WithBuffers(&buffers)}
+		flags := Flags{Paths: []string{root}, Recursive: true, Git: NewRepositories(context.Background(), "").WithBuffers(&buffers)}
 		err := Read(t.Context(), nil, flags, func(it *Item) error {
 			all = append(all, it.String())
 			if _, again := it.Place(it.Sum()); again == (it.Kind() == "Buffer") {

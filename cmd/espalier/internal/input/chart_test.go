@@ -83,8 +83,9 @@ END
 `
 
 // positions returns the objects with their positions.
-func positions(t *testing.T, flags Flags) (all []string, problems []string) {
+func positions(t *testing.T, dir string, flags Flags) (all []string, problems []string) {
 	t.Helper()
+	flags.Git = in(t, dir)
 	visit := func(it *Item) error {
 		text := it.File
 		if line := it.Position("/kind").Key.Line; line > 0 {
@@ -102,8 +103,8 @@ func positions(t *testing.T, flags Flags) (all []string, problems []string) {
 // TestCharts renders charts that are directories, archives, files of a revision, or found, and reads
 // them without helm.
 func TestCharts(t *testing.T) {
-	t.Chdir(t.TempDir())
-	write(t, map[string]string{
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
 		"repo/c/Chart.yaml":                     "apiVersion: v2\nname: c\nversion: 1.0.0\ndependencies:\n- {name: lib, version: 1.0.0, repository: 'file://../lib'}\n",
 		"repo/c/values.yaml":                    "a: b\n",
 		"repo/c/crds/crd.yaml":                  "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n---\nkind: Second\napiVersion: v1\n",
@@ -128,34 +129,34 @@ func TestCharts(t *testing.T) {
 	named := func() Flags { return Flags{Helm: new(helm.Renderer), HelmNamed: true, Skipped: new(Skipped)} }
 
 	fakeHelm(t, rendersAll)
-	if _, problems := positions(t, Flags{Paths: []string{"oci://example.com/c"}}); strings.Join(problems, "") !=
+	if _, problems := positions(t, dir, Flags{Paths: []string{"oci://example.com/c"}}); strings.Join(problems, "") !=
 		"oci://example.com/c: charts in registries are not supported: run helm pull oci://example.com/c, and name the .tgz file" {
 		t.Errorf("got %q", problems)
 	}
 	flags := named()
 	flags.Paths = []string{"repo/c"}
-	got, problems := positions(t, flags)
+	got, problems := positions(t, dir, flags)
 	equal("directory", append(got, problems...), want)
 
 	flags.Paths, flags.HelmNamed, flags.Recursive = []string{"repo"}, false, true
-	got, problems = positions(t, flags)
+	got, problems = positions(t, dir, flags)
 	equal("found", append(got, problems...), append(slices.Clip(want), "Outside repo/plain.yaml:2",
 		"repo/other/Chart.yaml:1:1: got a list, want an object with apiVersion and kind"))
 	if got, want := flags.Skipped.String(), "skipped: 1 library chart (charts that use them render them)"; got != want {
 		t.Errorf("got %s", got)
 	}
-	kinds, _ := readAll(t, flags)
+	kinds, _ := readAll(t, dir, flags)
 	if got := strings.Join(kinds, " "); got != "CustomResourceDefinition Second Sub A B Outside" {
 		t.Errorf("got %s", got)
 	}
 
-	write(t, map[string]string{"c-1.0.0.tgz": pack(t, map[string]string{
+	write(t, dir, map[string]string{"c-1.0.0.tgz": pack(t, map[string]string{
 		"c/Chart.yaml": "apiVersion: v2\nname: c\n", "c/templates/a.yaml": "#\n#\n#\nkind: {{ x }}\n", "c/templates/plain.yaml": "apiVersion: v1\nkind: Plain\n",
 		"c/charts/sub-1.2.3.tgz": "", "c/../../evil": "x", "c/link": "link /etc/passwd",
 	})})
 	flags = named()
 	flags.Paths = []string{"c-1.0.0.tgz"}
-	got, problems = positions(t, flags)
+	got, problems = positions(t, dir, flags)
 	equal("archive", append(got, problems...), []string{"CustomResourceDefinition c-1.0.0.tgz/crds/crd.yaml:3", "Second c-1.0.0.tgz/crds/crd.yaml:5",
 		"Sub c-1.0.0.tgz/charts/sub-1.2.3.tgz/templates/x.yaml", "A c-1.0.0.tgz/templates/a.yaml:4", "B c-1.0.0.tgz/templates/a.yaml:4"})
 
@@ -163,30 +164,30 @@ func TestCharts(t *testing.T) {
 	fakeHelm(t, "")
 	flags = named()
 	flags.Paths = []string{"repo/c", "c-1.0.0.tgz"}
-	got, problems = positions(t, flags)
+	got, problems = positions(t, dir, flags)
 	equal("without helm", append(got, problems...), []string{"CustomResourceDefinition repo/c/crds/crd.yaml:3", "Second repo/c/crds/crd.yaml:5",
 		"Plain repo/c/templates/plain.yaml:2", "More repo/c/charts/sub/templates/more.yaml:2", "Plain c-1.0.0.tgz/templates/plain.yaml:2"})
 	if got, want := flags.Skipped.String(), "skipped: 4 Helm templates of 2 charts (helm is not in PATH: install it to render them)"; got != want {
 		t.Errorf("got %s", got)
 	}
 	flags.HelmNamed, flags.Skipped = false, new(Skipped)
-	if _, problems = positions(t, flags); len(problems) != 2 || !strings.HasPrefix(problems[0], "repo/c: cannot render the chart: helm is not in PATH: install it") {
+	if _, problems = positions(t, dir, flags); len(problems) != 2 || !strings.HasPrefix(problems[0], "repo/c: cannot render the chart: helm is not in PATH: install it") {
 		t.Errorf("got %q", problems)
 	}
 }
 
 // TestChartFIFO does not wait for a file of a chart, and does not follow links out of it.
 func TestChartFIFO(t *testing.T) {
-	t.Chdir(t.TempDir())
+	dir := t.TempDir()
 	fakeHelm(t, rendersAll)
-	write(t, map[string]string{"a/Chart.yaml": "name: a\n", "b/Chart.yaml": "name: b\n", "secret/x": "x\n"})
-	if err := syscall.Mkfifo("a/values.yaml", 0o644); err != nil {
+	write(t, dir, map[string]string{"a/Chart.yaml": "name: a\n", "b/Chart.yaml": "name: b\n", "secret/x": "x\n"})
+	if err := syscall.Mkfifo(filepath.Join(dir, "a/values.yaml"), 0o644); err != nil {
 		t.Skip(err)
 	}
-	if err := os.Symlink("../secret", "b/files"); err != nil {
+	if err := os.Symlink("../secret", filepath.Join(dir, "b/files")); err != nil {
 		t.Skip(err)
 	}
-	kinds, problems := readAll(t, Flags{Paths: []string{"a", "b"}, Helm: new(helm.Renderer), HelmNamed: true})
+	kinds, problems := readAll(t, dir, Flags{Paths: []string{"a", "b"}, Helm: new(helm.Renderer), HelmNamed: true})
 	want := "a: cannot render the chart: a/values.yaml is not a regular file\nb: cannot render the chart: the link b/files leads out of b"
 	if len(kinds) > 0 || strings.Join(problems, "\n") != want {
 		t.Errorf("got %q, %q", kinds, problems)

@@ -16,6 +16,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/glob"
 	"espalier.dev/cmd/espalier/internal/helm"
 	"espalier.dev/cmd/espalier/internal/render"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -215,16 +216,16 @@ func (r *reader) once(real string) bool {
 
 // Open opens a file for reading. It returns an error for anything that could block or never
 // end: devices, sockets, and FIFOs other than those that a shell passes as /dev/fd/N.
-func Open(path string) (*os.File, error) {
-	f, _, err := openFile(path)
+func Open(dir workdir.Dir, path string) (*os.File, error) {
+	f, _, err := openFile(dir, path)
 	return f, err
 }
 
 // openFile is Open. It also returns the description of the file.
-func openFile(path string) (*os.File, fs.FileInfo, error) {
+func openFile(dir workdir.Dir, path string) (*os.File, fs.FileInfo, error) {
 	// Without O_NONBLOCK, opening a FIFO waits for a writer.
 	flags := os.O_RDONLY | syscall.O_NONBLOCK
-	if info, err := os.Stat(path); err == nil {
+	if info, err := dir.Stat(path); err == nil {
 		if err := readable(path, info.Mode()); err != nil {
 			return nil, nil, err
 		}
@@ -232,7 +233,7 @@ func openFile(path string) (*os.File, fs.FileInfo, error) {
 			flags = os.O_RDONLY
 		}
 	}
-	f, err := os.OpenFile(path, flags, 0)
+	f, err := dir.OpenFile(path, flags, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -281,8 +282,8 @@ func plainSize(in tree, info fs.FileInfo) int64 {
 }
 
 func (r *reader) file(f file) error {
-	if f.size > 0 {
-		if text, ok := readSmall(f.path, f.size, r.scratch); ok {
+	if in, ok := f.in.(osTree); ok && f.size > 0 {
+		if text, ok := readSmall(in.dir.Path(f.path), f.size, r.scratch); ok {
 			f.regular = true
 			return r.text(f, text)
 		}

@@ -13,12 +13,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"espalier.dev/cmd/espalier/internal/workdir"
 )
 
-// write writes files below the working directory.
-func write(t *testing.T, files map[string]string) {
+// write writes files below a directory.
+func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
+		name = filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -28,10 +31,18 @@ func write(t *testing.T, files map[string]string) {
 	}
 }
 
+// in returns the repositories of commands with a working directory.
+func in(t *testing.T, dir string) *Repositories {
+	r := NewRepositories(t.Context(), workdir.Dir(dir))
+	t.Cleanup(func() { _ = r.Close() }) // only processes end
+	return r
+}
+
 // readAll returns the kinds of the objects and the problems, read with and without
-// concurrency, which must agree.
-func readAll(t *testing.T, flags Flags) (kinds, problems []string) {
+// concurrency, which must agree. Paths are relative to a directory.
+func readAll(t *testing.T, dir string, flags Flags) (kinds, problems []string) {
 	t.Helper()
+	flags.Git = in(t, dir)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	visit := func(items []*Item) {
@@ -70,8 +81,9 @@ func readAll(t *testing.T, flags Flags) (kinds, problems []string) {
 
 // TestExclude skips files and directories in every form that patterns can have.
 func TestExclude(t *testing.T) {
-	t.Chdir(t.TempDir())
-	write(t, map[string]string{
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
 		"top/a.yaml": "kind: A", "top/b.yaml": "kind: B", "top/gen/c.yaml": "kind: C", "top/x/gen/d.yaml": "kind: D", "top/x/y/gen.yaml": "kind: E",
 		"top/x/z/.yaml": "kind: F",
 	})
@@ -99,19 +111,19 @@ func TestExclude(t *testing.T) {
 		"x/?/gen.yaml":     "A B C D F",
 		"*/gen/d.y[!x]*ml": "A B C E F",
 	} {
-		kinds, problems := readAll(t, Flags{Paths: []string{"top"}, Recursive: true, Exclude: []string{pattern}})
+		kinds, problems := readAll(t, dir, Flags{Paths: []string{"top"}, Recursive: true, Exclude: []string{pattern}})
 		if got := strings.Join(kinds, " "); got != want || len(problems) > 0 {
 			t.Errorf("%s: got %s %q, want %s", pattern, got, problems, want)
 		}
 	}
 	for pattern, want := range map[string]string{"gen": "A", "top/gen/*": "A", "top/**": "", "c.yaml": "A", "**/gen/": "A", "top": ""} {
-		kinds, _ := readAll(t, Flags{Paths: []string{"top/a.yaml", "./top/gen/c.yaml"}, Exclude: []string{pattern}})
+		kinds, _ := readAll(t, dir, Flags{Paths: []string{"top/a.yaml", "./top/gen/c.yaml"}, Exclude: []string{pattern}})
 		if got := strings.Join(kinds, " "); got != want {
 			t.Errorf("%s with files: got %s, want %s", pattern, got, want)
 		}
 	}
 	for _, pattern := range []string{"[", "a/[x", "", "a//b"} {
-		if err := Read(t.Context(), nil, Flags{Paths: []string{"top"}, Exclude: []string{pattern}}, nil, nil); err == nil {
+		if err := Read(t.Context(), nil, Flags{Paths: []string{"top"}, Exclude: []string{pattern}, Git: in(t, dir)}, nil, nil); err == nil {
 			t.Errorf("%q is accepted", pattern)
 		}
 	}
@@ -120,15 +132,16 @@ func TestExclude(t *testing.T) {
 // TestNoDocuments makes sure that a named file without documents is a problem, and one in a
 // directory is not.
 func TestNoDocuments(t *testing.T) {
-	t.Chdir(t.TempDir())
-	write(t, map[string]string{"dir/empty.yaml": "", "dir/comment.yaml": "# nothing\n---\n", "dir/null.json": "", "dir/a.yaml": "kind: A"})
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"dir/empty.yaml": "", "dir/comment.yaml": "# nothing\n---\n", "dir/null.json": "", "dir/a.yaml": "kind: A"})
 	for _, path := range []string{"dir/empty.yaml", "dir/comment.yaml", "-"} {
-		_, problems := readAll(t, Flags{Paths: []string{path}})
+		_, problems := readAll(t, dir, Flags{Paths: []string{path}})
 		if want := strings.Replace(path, "-", Stdin, 1); len(problems) != 1 || problems[0] != want+": no documents in "+want {
 			t.Errorf("%s: got %q", path, problems)
 		}
 	}
-	if kinds, problems := readAll(t, Flags{Paths: []string{"dir"}}); len(kinds) != 1 || len(problems) > 0 {
+	if kinds, problems := readAll(t, dir, Flags{Paths: []string{"dir"}}); len(kinds) != 1 || len(problems) > 0 {
 		t.Errorf("got %q, %q", kinds, problems)
 	}
 }
@@ -136,23 +149,23 @@ func TestNoDocuments(t *testing.T) {
 // TestSpecialFiles makes sure that files that block or never end are problems, whether they
 // are named or found in a directory.
 func TestSpecialFiles(t *testing.T) {
+	t.Parallel()
 	// The path of a socket must be short.
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	t.Chdir(dir)
-	if err := syscall.Mkfifo("fifo.yaml", 0o644); err != nil {
+	if err := syscall.Mkfifo(filepath.Join(dir, "fifo.yaml"), 0o644); err != nil {
 		t.Skip(err)
 	}
-	socket, err := net.Listen("unix", "socket.yaml")
+	socket, err := net.Listen("unix", filepath.Join(dir, "socket.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer socket.Close()
 	for from, to := range map[string]string{"loop-a.yaml": "loop-b.yaml", "loop-b.yaml": "loop-a.yaml", "zero.yaml": "/dev/zero"} {
-		if err := os.Symlink(to, from); err != nil {
+		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,12 +182,12 @@ func TestSpecialFiles(t *testing.T) {
 		paths = append(paths, path)
 	}
 	for _, paths := range [][]string{paths, {"."}} {
-		if _, problems := readAll(t, Flags{Paths: paths}); !slices.Equal(problems, want) {
+		if _, problems := readAll(t, dir, Flags{Paths: paths}); !slices.Equal(problems, want) {
 			t.Errorf("%q: got %q", paths, problems)
 		}
 	}
 	for _, path := range paths {
-		if _, err := NewRepositories(t.Context()).ReadFile(path); err == nil {
+		if _, err := in(t, dir).ReadFile(path); err == nil {
 			t.Errorf("ReadFile(%s) succeeds", path)
 		}
 	}
@@ -182,6 +195,7 @@ func TestSpecialFiles(t *testing.T) {
 
 // TestShellPipe reads the pipe of a process substitution.
 func TestShellPipe(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/dev/fd/0"); err != nil {
 		t.Skip(err)
 	}
@@ -208,14 +222,19 @@ func TestShellPipe(t *testing.T) {
 // TestPermission reads files and directories without permission, as another user than root,
 // whom permissions do not concern.
 func TestPermission(t *testing.T) {
-	t.Chdir(t.TempDir())
-	write(t, map[string]string{"dir/a.yaml": "kind: A", "dir/closed.yaml": "kind: B", "dir/locked/c.yaml": "kind: C"})
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"dir/a.yaml": "kind: A", "dir/closed.yaml": "kind: B", "dir/locked/c.yaml": "kind: C"})
+	// The other user can reach the directory.
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for path, mode := range map[string]os.FileMode{"dir/closed.yaml": 0, "dir/locked": 0} {
-		if err := os.Chmod(path, mode); err != nil {
+		if err := os.Chmod(filepath.Join(dir, path), mode); err != nil {
 			t.Fatal(err)
 		}
 	}
-	defer func() { _ = os.Chmod("dir/locked", 0o755) }()
+	defer func() { _ = os.Chmod(filepath.Join(dir, "dir/locked"), 0o755) }()
 	var kinds, problems []string
 	done := make(chan error)
 	go func() {
@@ -227,7 +246,7 @@ func TestPermission(t *testing.T) {
 				return
 			}
 		}
-		done <- Read(context.Background(), nil, Flags{Paths: []string{"dir", "dir/closed.yaml"}, Recursive: true}, func(it *Item) error {
+		done <- Read(context.Background(), nil, Flags{Paths: []string{"dir", "dir/closed.yaml"}, Recursive: true, Git: in(t, dir)}, func(it *Item) error {
 			kinds = append(kinds, it.Kind())
 			return nil
 		}, func(p Problem) { problems = append(problems, p.Error()) })
@@ -243,10 +262,11 @@ func TestPermission(t *testing.T) {
 
 // TestVanishing removes a directory while it is read.
 func TestVanishing(t *testing.T) {
-	t.Chdir(t.TempDir())
-	write(t, map[string]string{"dir/a.yaml": "kind: A", "dir/b.yaml": "kind: B", "dir/sub/c.yaml": "kind: C"})
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"dir/a.yaml": "kind: A", "dir/b.yaml": "kind: B", "dir/sub/c.yaml": "kind: C"})
 	var problems []string
-	err := Read(t.Context(), nil, Flags{Paths: []string{"dir", "dir"}, Recursive: true}, func(*Item) error { return os.RemoveAll("dir") },
+	err := Read(t.Context(), nil, Flags{Paths: []string{"dir", "dir"}, Recursive: true, Git: in(t, dir)}, func(*Item) error { return os.RemoveAll(filepath.Join(dir, "dir")) },
 		func(p Problem) { problems = append(problems, p.Error()) })
 	want := []string{"dir/b.yaml: cannot read: no such file or directory", "dir: cannot read: no such file or directory"}
 	if err != nil || !slices.Equal(problems, want) {
@@ -256,8 +276,9 @@ func TestVanishing(t *testing.T) {
 
 // TestTemplates recognises Helm templates by text that is no YAML, and by their chart.
 func TestTemplates(t *testing.T) {
-	t.Chdir(t.TempDir())
-	write(t, map[string]string{
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
 		"chart/Chart.yaml":                   "kind: Chart\n",
 		"chart/templates/sub/quoted.yaml":    "kind: A\nname: \"{{ .Values.name }}\"\n",
 		"chart/templates/plain.yaml":         "kind: B\n",
@@ -267,7 +288,7 @@ func TestTemplates(t *testing.T) {
 		"elsewhere/broken.yaml":              "kind: [F\n",
 		"elsewhere/broken-with-strings.yaml": "kind: [F\narg: '{{inputs.x}}'\n",
 	})
-	kinds, problems := readAll(t, Flags{Paths: []string{"."}, Recursive: true})
+	kinds, problems := readAll(t, dir, Flags{Paths: []string{"."}, Recursive: true})
 	if got := strings.Join(kinds, " "); got != "Chart B C" {
 		t.Errorf("got %s", got)
 	}
@@ -290,8 +311,9 @@ func TestTemplates(t *testing.T) {
 
 // TestKeep names files of all kinds, of which only manifests or CRDs are read.
 func TestKeep(t *testing.T) {
-	t.Chdir(t.TempDir())
-	write(t, map[string]string{
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
 		"binary.yaml":    "\x7fELF\x00\x01",
 		"broken.yaml":    "a: [\n",
 		"brokenobj.yaml": "apiVersion: v1\nkind: [X\n",
@@ -303,7 +325,7 @@ func TestKeep(t *testing.T) {
 		"object.yaml":    "apiVersion: v1\nkind: A\n---\nvalues: 1\n---\nkind: B\n---\nkind: C\nmetadata: {}\n---\napiVersion: v2\nname: chart\n---\nkind: [\n",
 		"template.yaml":  "{{ if x }}\napiVersion: v1\nkind: CustomResourceDefinition\n{{ end }}\n",
 	})
-	entries, err := os.ReadDir(".")
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +337,7 @@ func TestKeep(t *testing.T) {
 		Manifests:   "CustomResourceDefinition A C; brokencrd.yaml brokenobj.yaml",
 		Definitions: "CustomResourceDefinition; brokencrd.yaml",
 	} {
-		kinds, problems := readAll(t, Flags{Paths: paths, Keep: keep})
+		kinds, problems := readAll(t, dir, Flags{Paths: paths, Keep: keep})
 		for i := range problems {
 			problems[i], _, _ = strings.Cut(problems[i], ":")
 		}
@@ -327,13 +349,14 @@ func TestKeep(t *testing.T) {
 
 // TestMaxDocument reads a document that is larger than the limit.
 func TestMaxDocument(t *testing.T) {
-	t.Chdir(t.TempDir())
-	write(t, map[string]string{"large.yaml": "kind: A\n---\nkind: B\ntext: " + string(bytes.Repeat([]byte("x"), 2<<20)) + "\n---\nkind: C\n"})
-	kinds, problems := readAll(t, Flags{Paths: []string{"large.yaml"}, MaxDocument: 1 << 20})
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"large.yaml": "kind: A\n---\nkind: B\ntext: " + string(bytes.Repeat([]byte("x"), 2<<20)) + "\n---\nkind: C\n"})
+	kinds, problems := readAll(t, dir, Flags{Paths: []string{"large.yaml"}, MaxDocument: 1 << 20})
 	if strings.Join(kinds, " ") != "A C" || len(problems) != 1 || !strings.Contains(problems[0], "large.yaml:2:1: the document that starts here is larger than 1 MiB: raise the limit with --max-document-size") {
 		t.Errorf("got %q, %q", kinds, problems)
 	}
-	if kinds, problems := readAll(t, Flags{Paths: []string{"large.yaml"}, MaxDocument: 3 << 20}); len(kinds) != 3 || len(problems) > 0 {
+	if kinds, problems := readAll(t, dir, Flags{Paths: []string{"large.yaml"}, MaxDocument: 3 << 20}); len(kinds) != 3 || len(problems) > 0 {
 		t.Errorf("got %q, %q", kinds, problems)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"espalier.dev/cmd/espalier/internal/git"
+	"espalier.dev/cmd/espalier/internal/workdir"
 )
 
 // gitScheme is the start of a path in a revision: git:REV:PATH.
@@ -71,22 +72,26 @@ type Repositories struct {
 }
 
 // NewRepositories returns repositories whose processes the context ends. It must not end before
-// the objects of the input are not needed anymore, some of which are read again.
-func NewRepositories(ctx context.Context) *Repositories {
+// the objects of the input are not needed anymore, some of which are read again. Relative paths are
+// relative to dir.
+func NewRepositories(ctx context.Context, dir workdir.Dir) *Repositories {
 	return &Repositories{ctx: ctx, opened: map[string]*git.Repository{}, trees: map[string]*gitTree{},
-		files: osTree{patches: new(webhookPatches)}}
+		files: osTree{dir: dir, patches: new(webhookPatches)}}
 }
 
 // WithBuffers returns other repositories, which read files from buffers before the file system.
 func (r *Repositories) WithBuffers(b *Buffers) *Repositories {
-	with := NewRepositories(r.ctx)
+	with := NewRepositories(r.ctx, r.files.dir)
 	with.files.buffers = b
 	return with
 }
 
+// Dir returns the directory that relative paths are relative to.
+func (r *Repositories) Dir() workdir.Dir { return r.files.dir }
+
 // Open returns the repository that contains a directory. It must not be closed: Close does that.
 func (r *Repositories) Open(dir string) (*git.Repository, error) {
-	dir, err := filepath.Abs(dir)
+	dir, err := r.files.dir.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +104,7 @@ func (r *Repositories) open(dir string) (*git.Repository, error) {
 	if found := r.opened[dir]; found != nil {
 		return found, nil
 	}
-	opened, err := git.Open(r.ctx, dir)
+	opened, err := git.Open(r.ctx, r.files.dir, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +119,7 @@ func (r *Repositories) find(dir, name string) (*gitTree, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	dir, err = filepath.Abs(dir)
+	dir, err = r.files.dir.Abs(dir)
 	if err != nil {
 		return nil, "", err
 	}

@@ -11,32 +11,28 @@ import (
 	"testing"
 )
 
-// commit creates a repository with files in the current directory, and removes the files.
-func commit(t *testing.T, files map[string]string) {
+// commit creates a repository with files in a new directory, and removes the files.
+func commit(t *testing.T, files map[string]string) (dir string) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git")
 	}
-	t.Chdir(t.TempDir())
-	for name, text := range files {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir = t.TempDir()
+	write(t, dir, files)
 	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"commit", "-q", "-m", "one"}, {"rm", "-q", "-r", "."}} {
 		c := exec.CommandContext(t.Context(), "git", args...)
+		c.Dir = dir
 		c.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com",
 			"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com")
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %v\n%s", args, err, out)
 		}
 	}
+	return dir
 }
 
 func TestParseGit(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]string{
 		"git:main:a/b.yaml":             "main a/b.yaml",
 		"git:main:":                     "main ",
@@ -67,6 +63,7 @@ func TestParseGit(t *testing.T) {
 }
 
 func TestBeside(t *testing.T) {
+	t.Parallel()
 	for _, c := range [][3]string{
 		{"a/b.yaml", "c.yaml", "a/c.yaml"}, {"b.yaml", "../c.yaml", "../c.yaml"}, {Stdin, "c.yaml", "c.yaml"}, {"a/b.yaml", "/c.yaml", "/c.yaml"},
 		{"git:main:a/b.yaml", "c.yaml", "git:main:a/c.yaml"}, {"git:main:b.yaml", "c.yaml", "git:main:c.yaml"},
@@ -80,16 +77,17 @@ func TestBeside(t *testing.T) {
 
 // A revision is read like a directory on disk.
 func TestRevision(t *testing.T) {
+	t.Parallel()
 	object := func(name string) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\n"
 	}
 	odd := "new\nline \"quoted\" ünï.yaml"
 	large := strings.Repeat("---\n"+object("many")+"data: {a: "+strings.Repeat("x", 1000)+"}\n", 2000)
-	commit(t, map[string]string{"a.yaml": object("a"), "b/" + odd: object("odd"), "b/c/large.yaml": large + "---\n" + object("last"), "b/d.txt": "no"})
+	dir := commit(t, map[string]string{"a.yaml": object("a"), "b/" + odd: object("odd"), "b/c/large.yaml": large + "---\n" + object("last"), "b/d.txt": "no"})
 	for _, shared := range []bool{true, false} {
-		flags := Flags{Paths: []string{"git:main:b"}, Recursive: true}
+		flags := Flags{Paths: []string{"git:main:b"}, Recursive: true, GitDir: dir}
 		if shared {
-			flags.Git = NewRepositories(t.Context())
+			flags.GitDir, flags.Git = "", in(t, dir)
 		}
 		count, last := map[string]int{}, Place{}
 		err := Read(t.Context(), nil, flags, func(it *Item) error {
@@ -121,12 +119,13 @@ func TestRevision(t *testing.T) {
 
 // An object in a large file of a revision is found again.
 func TestPlaceInLargeRevision(t *testing.T) {
+	t.Parallel()
 	object := func(name string) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\n"
 	}
-	commit(t, map[string]string{"large.yaml": strings.Repeat(object("many")+"data: {a: "+strings.Repeat("x", 1000)+"}\n---\n", 2000) + object("last")})
+	dir := commit(t, map[string]string{"large.yaml": strings.Repeat(object("many")+"data: {a: "+strings.Repeat("x", 1000)+"}\n---\n", 2000) + object("last")})
 	ctx, cancel := context.WithCancel(t.Context())
-	flags := Flags{Paths: []string{"git:HEAD:large.yaml"}, Git: NewRepositories(t.Context())}
+	flags := Flags{Paths: []string{"git:HEAD:large.yaml"}, Git: in(t, dir)}
 	var places []Place
 	work := func(d *Document) []*Item {
 		items, _ := d.Items()
@@ -160,14 +159,10 @@ func TestPlaceInLargeRevision(t *testing.T) {
 }
 
 func TestRepositories(t *testing.T) {
-	commit(t, map[string]string{"a/b.yaml": "b", "c.yaml": "c"})
-	if err := os.MkdirAll("a/d", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile("local", []byte("local"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r := NewRepositories(t.Context())
+	t.Parallel()
+	dir := commit(t, map[string]string{"a/b.yaml": "b", "c.yaml": "c"})
+	write(t, dir, map[string]string{"a/d/other": "", "local": "local"})
+	r := in(t, dir)
 	for name, want := range map[string]string{"git:HEAD:a/b.yaml": "b", "git:HEAD:./c.yaml": "c", "local": "local"} {
 		if got, err := r.ReadFile(name); err != nil || string(got) != want {
 			t.Errorf("%s: got %q and %v", name, got, err)
@@ -178,14 +173,8 @@ func TestRepositories(t *testing.T) {
 			t.Errorf("%s: got %v and %v", name, info, err)
 		}
 	}
-	current, err := filepath.EvalSymlinks(".")
-	if err == nil {
-		current, err = filepath.Abs(current)
-	}
+	current, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if current, err = filepath.EvalSymlinks(current); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"git:HEAD:a/b.yaml": filepath.Join(current, "a/b.yaml"), "git:nope:a": "git:nope:a", "local": "local"} {
@@ -193,7 +182,7 @@ func TestRepositories(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
 	}
-	t.Chdir("a/d")
+	r = in(t, filepath.Join(dir, "a/d"))
 	if got, err := r.ReadFile("git:HEAD:../b.yaml"); err != nil || string(got) != "b" {
 		t.Errorf("got %q and %v", got, err)
 	}

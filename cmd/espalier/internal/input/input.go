@@ -46,7 +46,8 @@ type Flags struct {
 	MaxDocument int
 	// Keep selects the documents that are read.
 	Keep Filter
-	// Git has the repositories of paths in revisions. If it is nil, they are opened for each read.
+	// Git has the repositories of paths in revisions, and the directory that relative paths are relative
+	// to. If it is nil, repositories are opened for each read, and that is the directory of the process.
 	Git *Repositories
 	// GitDir is a directory of the repository, the working directory by default.
 	GitDir string
@@ -229,7 +230,7 @@ func (r *reader) all(stdin io.Reader) (err error) {
 	}
 	if r.flags.Git == nil {
 		own := *r.flags
-		own.Git = NewRepositories(context.WithoutCancel(r.ctx))
+		own.Git = NewRepositories(context.WithoutCancel(r.ctx), "")
 		r.flags = &own
 		defer func() { err = errors.Join(err, own.Git.Close()) }()
 	}

@@ -27,6 +27,7 @@ func read(t *testing.T, text string) (items []*Item, problems []string) {
 
 // TestItems reads documents of all kinds.
 func TestItems(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, text string
 		want       []string
@@ -62,6 +63,7 @@ func TestItems(t *testing.T) {
 
 // TestTypedItem makes sure that items of a typed list inherit apiVersion and kind.
 func TestTypedItem(t *testing.T) {
+	t.Parallel()
 	items, _ := read(t, "apiVersion: g/v1\nkind: AList\nitems:\n- metadata: {name: x}\n- {}\n")
 	for i, want := range []string{`{"kind":"A","apiVersion":"g/v1","metadata":{"name":"x"}}`, `{"kind":"A","apiVersion":"g/v1"}`} {
 		if got := string(items[i].JSON); got != want {
@@ -75,6 +77,7 @@ func TestTypedItem(t *testing.T) {
 
 // TestPosition makes sure that positions of list items refer to the file.
 func TestPosition(t *testing.T) {
+	t.Parallel()
 	items, _ := read(t, "kind: A\n---\nkind: List\nitems:\n- kind: B\n  spec: {x: 1}\n")
 	if at := items[1].Position("/spec/x"); at.Value.Line != 6 || at.Value.Column != 13 || !at.Exact {
 		t.Errorf("got %+v", at)
@@ -83,6 +86,7 @@ func TestPosition(t *testing.T) {
 
 // TestDirectory reads files in order, and subdirectories only if recursive.
 func TestDirectory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"b.yaml", "a.YML", "c.json", "d.txt", "below/e.yaml", ".git/f.yaml"} {
 		path := filepath.Join(dir, name)
@@ -110,6 +114,7 @@ func TestDirectory(t *testing.T) {
 
 // TestParallel makes sure that small files, large files and problems stay in order.
 func TestParallel(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var paths, want []string
 	n := 0
@@ -174,6 +179,7 @@ func (endless) Read(p []byte) (int, error) { return copy(p, "a: 1\n---\n"), nil 
 
 // TestParallelStops cancels the context while reading an endless stream.
 func TestParallelStops(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var worked atomic.Int32
@@ -190,20 +196,11 @@ func TestParallelStops(t *testing.T) {
 // TestLinks follows links to directories, including loops, and reads each file once
 // regardless of its names.
 func TestLinks(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	t.Chdir(dir)
-	for _, d := range []string{"real/sub", "other"} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, f := range []string{"real/a.yaml", "real/sub/b.yaml", "other/c.yaml"} {
-		if err := os.WriteFile(f, []byte("kind: K\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write(t, dir, map[string]string{"real/a.yaml": "kind: K\n", "real/sub/b.yaml": "kind: K\n", "other/c.yaml": "kind: K\n"})
 	for from, to := range map[string]string{"link": "real", "real/loop": ".", "real/sub/up": "..", "real/other": "../other", "real/z.yaml": "a.yaml"} {
-		if err := os.Symlink(to, from); err != nil {
+		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
 			t.Skip(err)
 		}
 	}
@@ -216,6 +213,7 @@ func TestLinks(t *testing.T) {
 		{Flags{Paths: []string{"real", "./real", filepath.Join(dir, "real")}}, "real/a.yaml"},
 		{Flags{Paths: []string{"real/a.yaml", "real", "link/a.yaml"}}, "real/a.yaml"},
 	} {
+		test.flags.Git = in(t, dir)
 		var got []string
 		err := Read(t.Context(), nil, test.flags, func(it *Item) error {
 			got = append(got, it.File)

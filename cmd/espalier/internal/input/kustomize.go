@@ -45,7 +45,7 @@ func (r *reader) isKustomize(f file) bool {
 	for i, dir := range above.names {
 		k := r.kustomization(f.in, dir)
 		if k.Kustomization != nil {
-			full, err := filepath.Abs(f.in.local(f.path))
+			full, err := r.flags.Git.Dir().Abs(f.in.local(f.path))
 			if err != nil {
 				return false
 			}
@@ -257,8 +257,8 @@ func (r *reader) buildText(x rendering) ([]byte, error) {
 		return nil, errComponent
 	}
 	read := func(path string) ([]byte, error) { return contentOf(r.flags.Git.files, path) }
-	if _, ok := x.in.(osTree); ok {
-		return r.flags.Build.Build(r.ctx, x.path, read)
+	if in, ok := x.in.(osTree); ok {
+		return r.flags.Build.Build(r.ctx, in.dir, x.path, read)
 	}
 	return r.flags.Build.BuildCopy(r.ctx, x.path, func(build func(string, kustomize.Reader) ([]byte, error)) ([]byte, error) {
 		return render.WithTemp(func(dir string) ([]byte, error) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"espalier.dev/cmd/espalier/internal/kustomize"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -16,8 +17,8 @@ import (
 // with the real one if there is one.
 func TestBuildKustomize(t *testing.T) {
 	realProgram, _ := exec.LookPath("kustomize")
-	t.Chdir(t.TempDir())
-	write(t, map[string]string{
+	cwd := t.TempDir()
+	write(t, cwd, map[string]string{
 		"repo/a/kustomization.yaml":         "resources: [object.yaml, ../base]\npatches: [{path: patch.yaml}]\n",
 		"repo/a/object.yaml":                "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
 		"repo/a/patch.yaml":                 "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: y}\n",
@@ -29,26 +30,22 @@ func TestBuildKustomize(t *testing.T) {
 		"over/Kustomization":                "resources: ['https://example.com/x.yaml', missing]\nhelmCharts: [{name: c}]\n",
 	})
 	program := func(dir, name string) {
-		write(t, map[string]string{dir + "/" + name: "#!/bin/sh\necho apiVersion: v1\necho kind: Built\necho \"command: $0 $*\"\n"})
-		if err := os.Chmod(filepath.Join(dir, name), 0o755); err != nil {
+		write(t, cwd, map[string]string{dir + "/" + name: "#!/bin/sh\necho apiVersion: v1\necho kind: Built\necho \"command: $0 $*\"\n"})
+		if err := os.Chmod(filepath.Join(cwd, dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	program("both", "kustomize")
 	program("both", "kubectl")
 	program("only", "kubectl")
-	write(t, map[string]string{"fails/kustomize": "#!/bin/sh\necho 'Error: no good' >&2\nexit 1\n"})
-	if err := os.Chmod("fails/kustomize", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	cwd, err := os.Getwd()
-	if err != nil {
+	write(t, cwd, map[string]string{"fails/kustomize": "#!/bin/sh\necho 'Error: no good' >&2\nexit 1\n"})
+	if err := os.Chmod(filepath.Join(cwd, "fails/kustomize"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	read := func(dir string, paths ...string) (string, string) {
 		t.Helper()
 		t.Setenv("PATH", filepath.Join(cwd, dir))
-		kinds, problems := readAll(t, Flags{Paths: paths, Recursive: true, Build: new(kustomize.Builder), Skipped: new(Skipped)})
+		kinds, problems := readAll(t, cwd, Flags{Paths: paths, Recursive: true, Build: new(kustomize.Builder), Skipped: new(Skipped)})
 		return strings.Join(kinds, " "), strings.Join(problems, "\n")
 	}
 	for _, dir := range []string{"both", "only"} {
@@ -71,7 +68,7 @@ func TestBuildKustomize(t *testing.T) {
 		return
 	}
 	t.Setenv("PATH", filepath.Dir(realProgram))
-	kinds, problems := readAll(t, Flags{Paths: []string{"repo"}, Recursive: true, Build: new(kustomize.Builder)})
+	kinds, problems := readAll(t, cwd, Flags{Paths: []string{"repo"}, Recursive: true, Build: new(kustomize.Builder)})
 	if got := strings.Join(kinds, " "); got != "ConfigMap Secret Secret Plain" && got != "Secret ConfigMap Secret Plain" || len(problems) > 0 {
 		t.Errorf("got %s, %q", got, problems)
 	}
@@ -79,29 +76,25 @@ func TestBuildKustomize(t *testing.T) {
 
 // TestBuildKustomizeFIFO builds kustomizations whose files would block.
 func TestBuildKustomizeFIFO(t *testing.T) {
-	t.Chdir(t.TempDir())
-	cwd, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, map[string]string{
+	cwd := t.TempDir()
+	write(t, cwd, map[string]string{
 		"a/object.yaml":        "kind: A\n",
 		"b/kustomization.yaml": "resources: [../a]\n",
 		"bin/kustomize":        "#!/bin/sh\necho kind: Built\n",
 	})
-	if err := os.Chmod("bin/kustomize", 0o755); err != nil {
+	if err := os.Chmod(filepath.Join(cwd, "bin/kustomize"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mkfifo("a/kustomization.yaml", 0o644); err != nil {
+	if err := syscall.Mkfifo(filepath.Join(cwd, "a/kustomization.yaml"), 0o644); err != nil {
 		t.Skip(err)
 	}
-	write(t, map[string]string{"c/kustomization.yaml": "resources: [fifo.yaml]\n"})
-	if err := syscall.Mkfifo("c/fifo.yaml", 0o644); err != nil {
+	write(t, cwd, map[string]string{"c/kustomization.yaml": "resources: [fifo.yaml]\n"})
+	if err := syscall.Mkfifo(filepath.Join(cwd, "c/fifo.yaml"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", filepath.Join(cwd, "bin"))
 	for _, network := range []bool{false, true} {
-		kinds, problems := readAll(t, Flags{Paths: []string{"a", "b", "c"}, Build: &kustomize.Builder{Network: network}})
+		kinds, problems := readAll(t, cwd, Flags{Paths: []string{"a", "b", "c"}, Build: &kustomize.Builder{Network: network}})
 		if len(kinds) > 0 || len(problems) != 3 || !strings.HasPrefix(problems[0], "a/kustomization.yaml: cannot read: it is a FIFO") ||
 			!strings.HasPrefix(problems[1], "b: cannot build the kustomization: ") || !strings.Contains(problems[1], "it is a FIFO") ||
 			problems[2] != "c: cannot build the kustomization: fifo.yaml is not a regular file" {
@@ -124,11 +117,12 @@ func (t countingTree) open(path string) (*content, error) {
 // TestConvertedByPatch looks for patches of many CRDs. Each file is read once, and none outside of
 // the repository.
 func TestConvertedByPatch(t *testing.T) {
-	t.Chdir(t.TempDir())
+	t.Parallel()
+	cwd := t.TempDir()
 	patch := func(name string) string {
 		return "kind: CustomResourceDefinition\nmetadata: {name: " + name + "}\nspec: {conversion: {strategy: Webhook}}\n"
 	}
-	write(t, map[string]string{
+	write(t, cwd, map[string]string{
 		"repo/.git/HEAD": "",
 		"repo/config/crd/kustomization.yaml": "patches: [{path: patches/below.yaml}, {path: ../shared.yaml}, {path: ../../../outside.yaml}," +
 			" {path: link.yaml}]\n",
@@ -141,10 +135,10 @@ func TestConvertedByPatch(t *testing.T) {
 		"plain/kustomization.yaml":           "patches: [{path: ../outside.yaml}, {path: own.yaml}]\n",
 		"plain/own.yaml":                     patch("own"),
 	})
-	if err := os.Symlink("../../../target.yaml", "repo/config/crd/link.yaml"); err != nil {
+	if err := os.Symlink("../../../target.yaml", filepath.Join(cwd, "repo/config/crd/link.yaml")); err != nil {
 		t.Skip(err)
 	}
-	in := countingTree{osTree{patches: new(webhookPatches)}, map[string]int{}}
+	in := countingTree{osTree{dir: workdir.Dir(cwd), patches: new(webhookPatches)}, map[string]int{}}
 	for range 3 {
 		for file, names := range map[string]map[string]bool{
 			"repo/config/crd/bases/a.yaml": {"below": true, "shared": true, "outside": false, "link": false, "above": false},

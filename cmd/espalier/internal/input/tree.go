@@ -5,8 +5,9 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
+
+	"espalier.dev/cmd/espalier/internal/workdir"
 )
 
 // tree is where files are: the file system, or a revision in a Git repository. Paths are those
@@ -53,6 +54,8 @@ func (c *content) skip(n int64) error {
 
 // osTree is the file system.
 type osTree struct {
+	// dir is the directory that relative paths are relative to.
+	dir     workdir.Dir
 	patches *webhookPatches
 	// buffers has the files that are open in an editor. It may be nil.
 	buffers *Buffers
@@ -65,11 +68,11 @@ func (t osTree) stat(path string) (fs.FileInfo, error) {
 	if text, ok := t.buffers.Text(path); ok {
 		return bufferInfo{name: filepath.Base(path), size: int64(len(text))}, nil
 	}
-	return os.Stat(path)
+	return t.dir.Stat(path)
 }
 
 func (t osTree) readDir(path string) ([]fs.DirEntry, error) {
-	entries, err := os.ReadDir(path)
+	entries, err := t.dir.ReadDir(path)
 	return t.buffers.merge(path, entries), err
 }
 
@@ -85,7 +88,7 @@ func (t osTree) open(path string) (*content, error) {
 		// It may be different the next time, so it is not regular.
 		return &content{ReadCloser: io.NopCloser(bytes.NewReader(text))}, nil
 	}
-	f, info, err := openFile(path)
+	f, info, err := openFile(t.dir, path)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +98,8 @@ func (t osTree) open(path string) (*content, error) {
 	return &content{ReadCloser: f, regular: true, size: info.Size()}, nil
 }
 
-func (osTree) parents(path string) (above []string) {
-	abs, err := filepath.Abs(path)
+func (t osTree) parents(path string) (above []string) {
+	abs, err := t.dir.Abs(path)
 	if err != nil {
 		return nil
 	}
@@ -108,11 +111,11 @@ func (osTree) parents(path string) (above []string) {
 }
 
 // real returns the absolute path without links.
-func (osTree) real(path string) string {
-	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+func (t osTree) real(path string) string {
+	if resolved, err := t.dir.EvalSymlinks(path); err == nil {
 		path = resolved
 	}
-	if abs, err := filepath.Abs(path); err == nil {
+	if abs, err := t.dir.Abs(path); err == nil {
 		path = abs
 	}
 	return path

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"espalier.dev/cmd/espalier/internal/render"
+	"espalier.dev/cmd/espalier/internal/workdir"
 )
 
 // Builder builds kustomizations with the kustomize or the kubectl program. It builds each of them
@@ -39,9 +40,11 @@ func (e *RemoteError) Error() string {
 	return fmt.Sprintf("it loads %s from the network: allow it with --kustomize-network", strings.Join(e.Parts, ", "))
 }
 
-// Build returns what the kustomization in a directory builds.
-func (b *Builder) Build(ctx context.Context, dir string, read Reader) ([]byte, error) {
-	return b.BuildCopy(ctx, dir, func(build func(dir string, read Reader) ([]byte, error)) ([]byte, error) { return build(dir, read) })
+// Build returns what the kustomization in a directory builds, which is relative to current.
+func (b *Builder) Build(ctx context.Context, current workdir.Dir, dir string, read Reader) ([]byte, error) {
+	return b.BuildCopy(ctx, dir, func(build func(dir string, read Reader) ([]byte, error)) ([]byte, error) {
+		return build(current.Path(dir), read)
+	})
 }
 
 // BuildCopy returns what a kustomization builds that is not in the file system. It calls with to get

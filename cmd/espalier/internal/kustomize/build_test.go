@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"espalier.dev/cmd/espalier/internal/workdir"
 )
 
 // write writes files below a directory. Programs have no extension.
@@ -75,13 +77,9 @@ func TestRemoteLimit(t *testing.T) {
 
 // TestBuildArguments builds a directory whose name looks like an option.
 func TestBuildArguments(t *testing.T) {
-	t.Chdir(t.TempDir())
-	cwd, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cwd := t.TempDir()
 	const name = "--output=pwned"
-	write(t, "", map[string]string{
+	write(t, cwd, map[string]string{
 		name + "/kustomization.yaml": "{}\n",
 		"one/kustomize":              "#!/bin/sh\necho \"$*\"\n",
 		"two/kubectl":                "#!/bin/sh\necho \"$*\"\n",
@@ -89,7 +87,7 @@ func TestBuildArguments(t *testing.T) {
 	for bin, want := range map[string]string{"one": "build ", "two": "kustomize "} {
 		t.Setenv("PATH", filepath.Join(cwd, bin))
 		want += filepath.Join(cwd, name)
-		if got, err := new(Builder).Build(t.Context(), name, os.ReadFile); strings.TrimSpace(string(got)) != want || err != nil {
+		if got, err := new(Builder).Build(t.Context(), workdir.Dir(cwd), name, os.ReadFile); strings.TrimSpace(string(got)) != want || err != nil {
 			t.Errorf("got %s, %v, want %s", got, err, want)
 		}
 	}
@@ -108,7 +106,7 @@ func TestBuildLimits(t *testing.T) {
 	build := func(ctx context.Context, bin string) ([]byte, error) {
 		t.Setenv("PATH", filepath.Join(dir, bin)+string(filepath.ListSeparator)+"/usr/bin:/bin")
 		b := &Builder{maxOutput: 1 << 20}
-		return b.Build(ctx, dir, os.ReadFile)
+		return b.Build(ctx, "", dir, os.ReadFile)
 	}
 	if _, err := build(t.Context(), "out"); err == nil || err.Error() != "it renders more than 1 MiB" {
 		t.Errorf("got %v", err)
@@ -161,7 +159,7 @@ func TestBuildEnvironment(t *testing.T) {
 	t.Setenv("no_proxy", "*")
 	for network, want := range map[bool]string{false: "[] [] http://127.0.0.1:9\n", true: "[*] [*] " + os.Getenv("https_proxy") + "\n"} {
 		b := &Builder{Network: network}
-		if got, err := b.Build(t.Context(), dir, os.ReadFile); string(got) != want || err != nil {
+		if got, err := b.Build(t.Context(), "", dir, os.ReadFile); string(got) != want || err != nil {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
 	}

@@ -4,6 +4,7 @@ import "testing"
 
 // TestWebhook looks for patches that make a webhook convert objects.
 func TestWebhook(t *testing.T) {
+	t.Parallel()
 	const (
 		merge = "kind: CustomResourceDefinition\nmetadata: {name: a.example.com}\nspec: {conversion: {strategy: Webhook}}\n"
 		all   = "- {op: add, path: /spec/conversion, value: {strategy: Webhook}}\n"

@@ -38,6 +38,7 @@ images: nonsense
 `
 
 func TestParse(t *testing.T) {
+	t.Parallel()
 	k, err := Parse([]byte(kustomization))
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +69,7 @@ func TestParse(t *testing.T) {
 
 // TestParseMalformed parses what is no kustomization. Nothing of it panics.
 func TestParseMalformed(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"", "[]", "a", "resources: {}", "patches: [[1], {target: 3}]", "configMapGenerator: [x]", "helmCharts: {}", "resources: [1, null]"} {
 		if k, err := Parse([]byte(text)); err == nil && k.Role("a.yaml") != None {
 			t.Errorf("%s: %+v", text, k)
@@ -76,6 +78,7 @@ func TestParseMalformed(t *testing.T) {
 }
 
 func TestNamedLikePatch(t *testing.T) {
+	t.Parallel()
 	for file, want := range map[string]bool{
 		"patches/a.yaml": true, "manager_auth_proxy_patch.yaml": true, "patch-a.yaml": true, "x/patch/a.yaml": true,
 		"dispatch.yaml": false, "a.yaml": false, "patches.yaml": false,

@@ -171,40 +171,6 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-func TestPositionTable(t *testing.T) {
-	t.Parallel()
-	const data = "a😀b\r\n\tcafe\u0301\rend"
-	for _, c := range []struct {
-		encoding  lsp.Encoding
-		line, col int
-		offset    int
-	}{
-		{lsp.UTF16, 0, 0, 0},
-		{lsp.UTF16, 0, 1, 1},
-		{lsp.UTF16, 0, 2, 1}, // between the surrogates
-		{lsp.UTF16, 0, 3, 5},
-		{lsp.UTF16, 0, 4, 6},
-		{lsp.UTF16, 0, 99, 6}, // not the line break
-		{lsp.UTF8, 0, 3, 1},   // inside of the character
-		{lsp.UTF8, 0, 5, 5},
-		{lsp.UTF32, 0, 2, 5},
-		{lsp.UTF16, 1, 1, 9}, // a tab is one character
-		{lsp.UTF16, 1, 5, 13},
-		{lsp.UTF16, 1, 6, 15},
-		{lsp.UTF16, 2, 0, 16}, // a lone CR ends a line
-		{lsp.UTF16, 2, 3, 19},
-		{lsp.UTF16, 3, 0, 19},
-		{lsp.UTF16, 1 << 40, 1 << 40, 19},
-		{lsp.UTF16, -5, -5, 0},
-		{lsp.UTF16, 1, -5, 8},
-	} {
-		text := lsp.NewText("file:///a", 1, "yaml", []byte(data), c.encoding)
-		if got := text.Offset(lsp.Position{Line: c.line, Character: c.col}); got != c.offset {
-			t.Errorf("%s: %d:%d is %d, want %d", c.encoding, c.line, c.col, got, c.offset)
-		}
-	}
-}
-
 // TestSpan checks that positions of findings are those of package yamlx.
 func TestSpan(t *testing.T) {
 	t.Parallel()

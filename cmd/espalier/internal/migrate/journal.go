@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+
+	"espalier.dev/cmd/espalier/internal/workdir"
 )
 
 // A backup is a file of JSON lines. Each line is a record and its checksum:
@@ -122,8 +124,8 @@ type version struct{ uid, resourceVersion string }
 // OpenBackup opens a backup for appending, or creates it. The objects that it says were written
 // are not written again. A backup has the objects of one server: those of a copy of the server can
 // have the same UIDs.
-func OpenBackup(path, server string) (*Backup, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+func OpenBackup(dir workdir.Dir, path, server string) (*Backup, error) {
+	f, err := dir.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +139,7 @@ func OpenBackup(path, server string) (*Backup, error) {
 	})
 	if err == nil && end == 0 {
 		if err = b.append(true, &record{Type: recordFile, Format: backupFormat, Server: server}); err == nil {
-			err = syncDir(filepath.Dir(path))
+			err = syncDir(dir.Path(filepath.Dir(path)))
 		}
 	}
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"espalier.dev/api"
+	"espalier.dev/cmd/espalier/internal/workdir"
 )
 
 // Undone is the result of putting an object back.
@@ -69,8 +70,8 @@ type Undo struct {
 
 // Run puts the objects of a backup back. Each one is recorded in the file, so Run can be called
 // again if it fails, or to put fields back that the CRD did not specify before.
-func (u *Undo) Run(ctx context.Context, path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+func (u *Undo) Run(ctx context.Context, dir workdir.Dir, path string) error {
+	f, err := dir.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}

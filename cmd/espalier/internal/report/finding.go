@@ -8,7 +8,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,7 +72,7 @@ func (o *Options) inTree(at analysis.Location) analysis.Location {
 		return at
 	}
 	file := o.Local(at.File)
-	if current, err := os.Getwd(); err == nil {
+	if current, err := o.Dir.Get(); err == nil {
 		if physical, err := filepath.EvalSymlinks(current); err == nil {
 			current = physical
 		}

@@ -10,6 +10,7 @@ import (
 )
 
 func TestJUnit(t *testing.T) {
+	t.Parallel()
 	for n := range 4 {
 		out, _ := write(t, Options{Outputs: []string{"junit"}}, findings()[:n]...)
 		if got := parseJUnit(t, out); got.Tests != max(n, 1) || got.Failures != min(n, 1) {
@@ -39,6 +40,7 @@ func objects(t *testing.T, text string) (items []*input.Item) {
 
 // TestJUnitObjects makes sure that each object is one test case, with all of its findings.
 func TestJUnitObjects(t *testing.T) {
+	t.Parallel()
 	items := objects(t, "kind: A\nmetadata: {name: a, namespace: ns}\n---\nkind: A\nmetadata: {name: b}\n---\nkind: A\nmetadata: {name: c}\n---\nkind: A\nmetadata: {name: d}\n")
 	for _, most := range []int{0, 1} {
 		var out bytes.Buffer

@@ -8,6 +8,7 @@ import (
 )
 
 func TestMarkdownText(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"plain":                     "`plain`",
 		"a`b":                       "``a`b``",
@@ -26,6 +27,7 @@ func TestMarkdownText(t *testing.T) {
 // TestTextEscapes makes sure that no line of text begins with a part of a file name: a line that
 // begins with :: is a command of GitHub.
 func TestTextEscapes(t *testing.T) {
+	t.Parallel()
 	out, _ := write(t, Options{Outputs: []string{"text"}}, Finding{File: "a\n::error::b", Finding: analysis.Finding{Message: "m"}})
 	if strings.Contains(out, "\n::") {
 		t.Errorf("%q", out)

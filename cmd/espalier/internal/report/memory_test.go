@@ -21,7 +21,7 @@ func TestManyFindings(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %d", format, most), func(t *testing.T) {
 				n := 100_000
 				if testing.Short() || format == "yaml" {
-					n = 20_000 // YAML takes long to write
+					n = 5_000 // YAML takes long to write
 				}
 				r, err := New(Options{Outputs: []string{format}, Stdout: io.Discard, MaxFindings: most, Semantics: "kep"})
 				if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 )
@@ -58,6 +59,7 @@ func write(t *testing.T, o Options, fs ...Finding) (string, error) {
 // TestExitCodes makes sure that the exit code depends on the worst finding and the threshold,
 // and not on the format.
 func TestExitCodes(t *testing.T) {
+	t.Parallel()
 	all := findings()
 	for _, format := range Formats() {
 		for _, test := range []struct {
@@ -94,6 +96,7 @@ func TestExitCodes(t *testing.T) {
 // TestFilter makes sure that a filter can change and suppress findings, but not failures, and
 // that unused suppressions are reported at the end of a complete run.
 func TestFilter(t *testing.T) {
+	t.Parallel()
 	run := func(finish error, interrupted bool) (string, *Summary, error) {
 		var out bytes.Buffer
 		r, err := New(Options{
@@ -133,6 +136,7 @@ func TestFilter(t *testing.T) {
 
 // TestFailure makes sure that a failure leads to exit code 2.
 func TestFailure(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	r, err := New(Options{Stdout: &out, Semantics: "kep"})
 	if err != nil {
@@ -149,6 +153,7 @@ func TestFailure(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
+	t.Parallel()
 	out, _ := write(t, Options{}, findings()...)
 	want := "dir/a,b:c.yaml:3:6: error: spec.a: 100% \"wrong\": <a>, b [rule-a] (CronTab default/a)\n" +
 		" 3 |   a: bad\ufffd[31m\n" +
@@ -174,6 +179,7 @@ func TestText(t *testing.T) {
 
 // TestLongLine makes sure that only the relevant part of a long line is shown.
 func TestLongLine(t *testing.T) {
+	t.Parallel()
 	doc, err := yamlx.Parse([]byte("\xef\xbb\xbf{" + strings.Repeat("ä: 1, ", 500) + "here: HERE, " + strings.Repeat("b: 2, ", 500) + "}"))
 	if err != nil {
 		t.Fatal(err)
@@ -195,6 +201,7 @@ func TestLongLine(t *testing.T) {
 }
 
 func TestJSONAndYAML(t *testing.T) {
+	t.Parallel()
 	type document struct {
 		Findings []map[string]any `json:"findings"`
 		Summary  map[string]any   `json:"summary"`
@@ -228,6 +235,7 @@ func TestJSONAndYAML(t *testing.T) {
 }
 
 func TestGitHub(t *testing.T) {
+	t.Parallel()
 	out, _ := write(t, Options{Outputs: []string{"github"}}, findings()...)
 	want := `::error file=dir/a%2Cb%3Ac.yaml,line=3,col=6,endLine=3,endColumn=9,title=CronTab default/a%3A rule-a::spec.a: 100%25 "wrong": <a>, b%0Amore
 ::warning file=b.yaml,line=1,col=2,title=rule-b::spec.b: doubtful%0Afix: remove it
@@ -272,6 +280,7 @@ func parseJUnit(t *testing.T, text string) (r junitReport) {
 
 // TestSARIF checks the requirements of the SARIF standard.
 func TestSARIF(t *testing.T) {
+	t.Parallel()
 	rules := []analysis.Rule{{ID: "rule-b", Summary: "B.", Help: "Do this.", Severity: analysis.Warning}}
 	for n := range 4 {
 		out, _ := write(t, Options{Outputs: []string{"sarif"}, Rules: rules, Version: "v1"}, findings()[:n]...)
@@ -331,6 +340,7 @@ func TestSARIF(t *testing.T) {
 
 // TestOutputs writes several formats at once.
 func TestOutputs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "out.sarif")
 	out, err := write(t, Options{Outputs: []string{"text", "sarif=" + file, "junit=" + filepath.Join(dir, "j.xml")}, Color: true}, findings()...)
@@ -354,6 +364,7 @@ func (failing) Write([]byte) (int, error) { return 0, errors.New("the disk is fu
 
 // TestWriteErrors makes sure that write errors are reported and are failures.
 func TestWriteErrors(t *testing.T) {
+	t.Parallel()
 	for _, format := range Formats() {
 		r, err := New(Options{Outputs: []string{format}, Stdout: failing{}})
 		if err != nil {
@@ -368,6 +379,7 @@ func TestWriteErrors(t *testing.T) {
 
 // TestFixInList makes sure that the edits of a fix are relative to the document.
 func TestFixInList(t *testing.T) {
+	t.Parallel()
 	const text = "kind: List\nitems:\n- kind: A\n  spec: {a: 1, b: 2}\n"
 	var items []*input.Item
 	err := input.Read(t.Context(), strings.NewReader(text), input.Flags{Paths: []string{"-"}}, func(it *input.Item) error {
@@ -393,6 +405,7 @@ func TestFixInList(t *testing.T) {
 
 // TestInterrupted makes sure that reports of interrupted runs say so.
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	for format, want := range map[string]string{"text": "interrupted: no findings in 0 objects so far (semantics: kep)", "json": `"interrupted":true`} {
 		out, _ := write(t, Options{Outputs: []string{format}, Interrupted: func() bool { return true }})
 		if !strings.Contains(out, want) {
@@ -403,6 +416,7 @@ func TestInterrupted(t *testing.T) {
 
 // TestFinish makes sure that the report of an aborted run does not look successful.
 func TestFinish(t *testing.T) {
+	t.Parallel()
 	for format, want := range map[string]string{
 		"text": "", "github": "::error title=not-run::no input\n", "json": `"failures":1`, "yaml": "failures: 1",
 		"sarif": `"executionSuccessful":false`, "junit": `errors="1"`,
@@ -424,9 +438,10 @@ func TestFinish(t *testing.T) {
 
 // TestSameFile makes sure that two reports to the same file are rejected.
 func TestSameFile(t *testing.T) {
-	t.Chdir(t.TempDir())
+	t.Parallel()
+	dir := workdir.Dir(t.TempDir())
 	for _, outputs := range [][]string{{"json=out", "sarif=./out"}, {"json=-", "text"}, {"json=-", "text=-"}} {
-		if _, err := New(Options{Outputs: outputs}); err == nil {
+		if _, err := New(Options{Dir: dir, Outputs: outputs}); err == nil {
 			t.Errorf("%v are accepted", outputs)
 		}
 	}
@@ -434,6 +449,7 @@ func TestSameFile(t *testing.T) {
 
 // TestGitHubEscapes makes sure that control characters are escaped.
 func TestGitHubEscapes(t *testing.T) {
+	t.Parallel()
 	out, _ := write(t, Options{Outputs: []string{"github"}}, Finding{File: "a\x1bb", Finding: analysis.Finding{Message: "m\x1b[31m\nn"}})
 	if strings.Contains(out, "\x1b") || !strings.Contains(out, "%0An") {
 		t.Errorf("%q", out)
@@ -443,6 +459,7 @@ func TestGitHubEscapes(t *testing.T) {
 // TestLocations makes sure that every format has the object, the end, the schema and the old
 // location of a finding.
 func TestLocations(t *testing.T) {
+	t.Parallel()
 	f := Finding{
 		Finding: analysis.Finding{
 			Rule: "rule", Severity: analysis.Error, Path: "spec.a", Pointer: "/spec/a", Message: "wrong",
@@ -483,6 +500,7 @@ func TestLocations(t *testing.T) {
 // TestFolded checks that formats for people count folded findings, and that formats for
 // programs list them.
 func TestFolded(t *testing.T) {
+	t.Parallel()
 	fs := findings()
 	for i := range fs[1:] {
 		fs[1+i].Folded = true
@@ -512,6 +530,7 @@ func TestFolded(t *testing.T) {
 
 // TestFiles makes sure that a file counts once, in any order of objects.
 func TestFiles(t *testing.T) {
+	t.Parallel()
 	r, err := New(Options{Stdout: io.Discard})
 	if err != nil {
 		t.Fatal(err)

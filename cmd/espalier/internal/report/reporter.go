@@ -12,11 +12,14 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/internal/yamlx"
 )
 
 // Options configure a [Reporter].
 type Options struct {
+	// Dir is the directory that files are relative to.
+	Dir workdir.Dir
 	// Outputs lists formats, each alone or with a file: "text", "sarif=out.sarif". The
 	// file - is standard output. The default is text.
 	Outputs []string
@@ -195,7 +198,7 @@ func New(o Options) (*Reporter, error) {
 			return nil, r.abandon(fmt.Errorf("-o %s: another output writes to %s already", output, file))
 		case toFile && file != "-":
 			taken[filepath.Clean(file)] = true
-			f, err := os.Create(file)
+			f, err := o.Dir.Create(file)
 			if err != nil {
 				return nil, r.abandon(fmt.Errorf("-o %s: %w", output, err))
 			}

@@ -25,6 +25,7 @@ func severities(order ...analysis.Severity) (fs []Finding) {
 // TestMaxFindingsKeepsTheWorst checks that a limit keeps the worst findings of a stream in every
 // format, and that the worst come first. JUnit lists them by object.
 func TestMaxFindingsKeepsTheWorst(t *testing.T) {
+	t.Parallel()
 	fs := severities(analysis.Info, analysis.Warning, analysis.Info, analysis.Error, analysis.Warning, analysis.Error, analysis.Warning)
 	for most, want := range map[int][]int{1: {3}, 2: {3, 5}, 3: {3, 5, 1}, 4: {3, 5, 1, 4}, 6: {3, 5, 1, 4, 6, 0}, 7: {3, 5, 1, 4, 6, 0, 2}, 9: {3, 5, 1, 4, 6, 0, 2}} {
 		for _, format := range Formats() {
@@ -60,6 +61,7 @@ func TestMaxFindingsKeepsTheWorst(t *testing.T) {
 
 // TestSectionsOfTheWorst checks that sections stay together where findings are sorted.
 func TestSectionsOfTheWorst(t *testing.T) {
+	t.Parallel()
 	for _, format := range []string{"text", "markdown"} {
 		for _, most := range []int{0, 3} {
 			var out bytes.Buffer
@@ -100,6 +102,7 @@ func TestSectionsOfTheWorst(t *testing.T) {
 // TestAddGroup checks that formats for people show and count a group as one finding, and that
 // formats for programs list its members. Suppressed members are in neither.
 func TestAddGroup(t *testing.T) {
+	t.Parallel()
 	for _, format := range Formats() {
 		var out bytes.Buffer
 		r, err := New(Options{
@@ -140,6 +143,7 @@ func TestAddGroup(t *testing.T) {
 // TestMarkdownLength checks that Markdown stays below the limit for a comment, that the worst
 // findings are kept, and that every finding is whole.
 func TestMarkdownLength(t *testing.T) {
+	t.Parallel()
 	detail := slices.Repeat([]string{"<detail> & more"}, 8)
 	many := func(n int, s analysis.Severity, text string) (fs []Finding) {
 		for i := range n {

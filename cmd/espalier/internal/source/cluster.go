@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"iter"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,12 +24,15 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/api/manifest"
 	"espalier.dev/cmd/espalier/internal/input"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/crd"
 	"espalier.dev/internal/upstream"
 )
 
 // Cluster configures a source whose objects an API server serves.
 type Cluster struct {
+	// Dir is the directory that the paths of kubeconfigs are relative to.
+	Dir workdir.Dir
 	// Kubeconfig is the path of a kubeconfig. If it is empty, Default are the paths of those that
 	// are merged or, if there are none either, those that kubectl uses.
 	Kubeconfig string
@@ -55,15 +57,18 @@ const (
 // Config returns the configuration of a client.
 func (c Cluster) Config() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = c.Kubeconfig
+	rules.ExplicitPath = c.Dir.Path(c.Kubeconfig)
 	if len(c.Default) > 0 {
-		rules.Precedence = c.Default
+		rules.Precedence = nil
+		for _, file := range c.Default {
+			rules.Precedence = append(rules.Precedence, c.Dir.Path(file))
+		}
 	}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
 		&clientcmd.ConfigOverrides{CurrentContext: c.Context}).ClientConfig()
 	if err != nil {
-		if clientcmd.IsEmptyConfig(err) && len(missing(c.Default)) > 0 {
-			err = fmt.Errorf("%s, which KUBECONFIG names, does not exist", strings.Join(missing(c.Default), ", "))
+		if clientcmd.IsEmptyConfig(err) && len(c.missing()) > 0 {
+			err = fmt.Errorf("%s, which KUBECONFIG names, does not exist", strings.Join(c.missing(), ", "))
 		}
 		return nil, fmt.Errorf("read the kubeconfig: %w (set --kubeconfig and --context)", err)
 	}
@@ -74,10 +79,10 @@ func (c Cluster) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// missing returns the files that do not exist.
-func missing(files []string) (names []string) {
-	for _, f := range files {
-		if _, err := os.Stat(f); errors.Is(err, fs.ErrNotExist) {
+// missing returns the files of Default that do not exist.
+func (c Cluster) missing() (names []string) {
+	for _, f := range c.Default {
+		if _, err := c.Dir.Stat(f); errors.Is(err, fs.ErrNotExist) {
 			names = append(names, f)
 		}
 	}

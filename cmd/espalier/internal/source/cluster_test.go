@@ -14,8 +14,10 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"espalier.dev/api/codec"
 	"espalier.dev/cmd/espalier/internal/source"
 	"espalier.dev/crd"
+	"espalier.dev/schema"
 )
 
 // lister is an API server that lists 200 jobs. Before each answer, disturb can answer instead.
@@ -213,4 +215,25 @@ func TestClusterEndless(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
+}
+
+func crdJSON(plural, kind, scope string) string {
+	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[1]s.example.com"},"spec":{"group":"example.com",
+		"names":{"plural":%[1]q,"singular":%[3]q,"kind":%[2]q,"listKind":"%[2]sList"},"scope":%[4]q,"versions":[
+		{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"n":{"type":"integer"}}}}}}},
+		{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`,
+		plural, kind, strings.ToLower(kind), scope)
+}
+
+func definition(t testing.TB, src string) *crd.Definition {
+	t.Helper()
+	hub, err := codec.DecodeLenient([]byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := crd.New(hub, crd.Options{Semantics: schema.KEP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }

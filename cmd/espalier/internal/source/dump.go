@@ -11,11 +11,11 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"espalier.dev/api"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/crd"
 )
 
@@ -28,6 +28,8 @@ import (
 // The same object can be there several times: without a version, with the preferred one (which
 // is then marked), and with others. It is read once.
 type dump struct {
+	// dir is the directory that path is relative to.
+	dir  workdir.Dir
 	path string
 	// layouts and definitions are nil before the first pass.
 	layouts     map[string]string
@@ -47,11 +49,11 @@ const (
 var ErrNotDump = errors.New("not a dump: it has no directory resources with objects, as in a backup of Velero")
 
 // OpenDump returns a source that reads a dump. It fails if there is no such file or directory.
-func OpenDump(path string) (Source, error) {
-	if _, err := os.Stat(path); err != nil {
+func OpenDump(dir workdir.Dir, path string) (Source, error) {
+	if _, err := dir.Stat(path); err != nil {
 		return nil, err
 	}
-	return &dump{path: path}, nil
+	return &dump{dir: dir, path: path}, nil
 }
 
 // Stored is false: a dump has what the API server returned.
@@ -211,14 +213,14 @@ func (f *dumped) read() ([]byte, error) {
 
 // walk visits all objects of the dump.
 func (d *dump) walk(ctx context.Context, visit func(dumped) error) error {
-	info, err := os.Stat(d.path)
+	info, err := d.dir.Stat(d.path)
 	if err != nil {
 		return err
 	}
 	if !info.IsDir() {
 		return d.archive(ctx, visit)
 	}
-	return filepath.WalkDir(d.path, func(path string, entry fs.DirEntry, err error) error {
+	return d.dir.WalkDir(d.path, func(path string, entry fs.DirEntry, err error) error {
 		if err := errors.Join(err, ctx.Err()); err != nil {
 			return err
 		}
@@ -235,14 +237,14 @@ func (d *dump) walk(ctx context.Context, visit func(dumped) error) error {
 			return err
 		}
 		f.where, f.size = path, info.Size()
-		f.open = func() (io.ReadCloser, error) { return os.Open(path) }
+		f.open = func() (io.ReadCloser, error) { return d.dir.Open(path) }
 		return visit(f)
 	})
 }
 
 // archive visits all objects of a tar file, which may be compressed.
 func (d *dump) archive(ctx context.Context, visit func(dumped) error) error {
-	file, err := os.Open(d.path)
+	file, err := d.dir.Open(d.path)
 	if err != nil {
 		return err
 	}

@@ -125,7 +125,7 @@ func TestFollowEndless(t *testing.T) {
 		fmt.Fprintf(w, `{"kind": "CustomResourceDefinitionList", "metadata": {"resourceVersion": "5", "continue": %q}, "items": [{"metadata": {"name": "a%05d.b"}}]}`, next, pages)
 	}))
 	defer server.Close()
-	err := follow(t.Context(), &rest.Config{Host: server.URL, Timeout: time.Minute}, func(Update) { t.Error("all CRDs are known") }, sleep, 100*definitionSize)
+	err := follow(t.Context(), &rest.Config{Host: server.URL, Timeout: time.Minute, QPS: -1}, func(Update) { t.Error("all CRDs are known") }, sleep, 100*definitionSize)
 	if err == nil || !strings.HasPrefix(err.Error(), "list the CRDs: all of them are larger than ") || pages > 100 {
 		t.Errorf("%d pages, %v", pages, err)
 	}

@@ -17,6 +17,7 @@ func someRules() config.Rules {
 
 // TestComments lists the lines that comments apply to.
 func TestComments(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
 		"on a line":         {"x: 1 # espalier:ignore a -- r\ny: 2\n", "1-1 [a]"},
 		"above a field":     {"# espalier:ignore a,b -- r\nx:\n  y: 1\n  z:\n  - 1\nw: 2\n", "2-5 [a b]"},

@@ -6,7 +6,6 @@ package suppress
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"espalier.dev/cmd/espalier/internal/glob"
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/report"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/internal/yamlx"
 )
 
@@ -41,6 +41,8 @@ func Rules() []analysis.Rule {
 
 // Options configure a [Filter].
 type Options struct {
+	// Dir is the directory that the paths of inputs are relative to.
+	Dir    workdir.Dir
 	Config *config.File
 	// Known returns the rules of all commands.
 	Known func() config.Rules
@@ -301,7 +303,7 @@ func (f *Filter) coversFile(flags input.Flags, g glob.File) bool {
 			return false
 		}
 		named := f.options.Config.Relative(name)
-		info, err := os.Stat(name)
+		info, err := f.options.Dir.Stat(name)
 		switch {
 		case err != nil:
 			return false
@@ -310,12 +312,12 @@ func (f *Filter) coversFile(flags input.Flags, g glob.File) bool {
 		case flags.Recursive:
 			return within(base, named)
 		}
-		return exact && named == path.Dir(base) && isFile(f.options.Config.Resolve(base))
+		return exact && named == path.Dir(base) && f.isFile(f.options.Config.Resolve(base))
 	})
 }
 
-func isFile(name string) bool {
-	info, err := os.Stat(name)
+func (f *Filter) isFile(name string) bool {
+	info, err := f.options.Dir.Stat(name)
 	return err == nil && info.Mode().IsRegular()
 }
 

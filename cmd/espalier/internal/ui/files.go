@@ -18,6 +18,7 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/api/manifest"
+	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/web/protocol"
 )
@@ -51,6 +52,8 @@ type File struct {
 
 // Files reads the manifests below a directory. It is safe for concurrent use.
 type Files struct {
+	// dir is the directory that root is relative to.
+	dir  workdir.Dir
 	root string
 
 	mu sync.Mutex
@@ -67,15 +70,15 @@ type readFile struct {
 }
 
 // NewFiles returns the Files of a directory.
-func NewFiles(root string) (*Files, error) {
-	info, err := os.Stat(root)
+func NewFiles(dir workdir.Dir, root string) (*Files, error) {
+	info, err := dir.Stat(root)
 	if err != nil {
 		return nil, err
 	}
 	if !info.IsDir() {
 		return nil, fmt.Errorf("%s is not a directory", root)
 	}
-	return &Files{root: root, read: map[string]readFile{}}, nil
+	return &Files{dir: dir, root: root, read: map[string]readFile{}}, nil
 }
 
 // Read returns the files as they are now. The error is that of the context.
@@ -83,11 +86,11 @@ func (f *Files) Read(ctx context.Context) (*Found, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := &reading{Files: f, found: &Found{Root: filepath.Base(f.root), Files: []File{}}, seen: map[string]readFile{}}
-	if abs, err := filepath.Abs(f.root); err == nil {
+	if abs, err := f.dir.Abs(f.root); err == nil {
 		r.found.Root = filepath.Base(abs)
 	}
 	// A link to the directory is followed, but links in it cannot lead out of it.
-	root, err := os.OpenRoot(f.root)
+	root, err := os.OpenRoot(f.dir.Path(f.root))
 	if err != nil {
 		r.found.Problem = err.Error()
 		return r.found, nil

@@ -76,6 +76,7 @@ func logIn(t *testing.T, link string) *browser {
 }
 
 func TestAccess(t *testing.T) {
+	t.Parallel()
 	b := logIn(t, start(t, nil))
 	for _, token := range []string{"", "x", b.token + "x"} {
 		stranger := &browser{t: t, base: b.base, token: token}
@@ -129,6 +130,7 @@ func TestAccess(t *testing.T) {
 
 // TestPort80 shows that the page works on port 80, which browsers leave out of the headers.
 func TestPort80(t *testing.T) {
+	t.Parallel()
 	handler := ui.New(ui.Options{Engine: protocol.New(protocol.Options{}), Semantics: schema.KEP}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80})
 	for host, want := range map[string]int{"127.0.0.1": 200, "127.0.0.1:80": 200, "127.0.0.1:8080": 403, "attacker.example": 403} {
 		r := httptest.NewRequest("GET", "/", nil)
@@ -142,6 +144,7 @@ func TestPort80(t *testing.T) {
 }
 
 func TestLarge(t *testing.T) {
+	t.Parallel()
 	b := logIn(t, start(t, nil))
 	if r, text := b.send("POST", "/api/check", `{"objects": "`+strings.Repeat("x", 40<<20)+`"}`, nil); r.StatusCode != 200 || !strings.Contains(text, "too-large") {
 		t.Errorf("%d %.200s", r.StatusCode, text)
@@ -149,6 +152,7 @@ func TestLarge(t *testing.T) {
 }
 
 func TestFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
@@ -167,7 +171,7 @@ func TestFiles(t *testing.T) {
 	write("mixed.yaml", "apiVersion: v1\nkind: List\nitems:\n- "+item+"- {apiVersion: v1, kind: Node}\n")
 	write(".git/c.yaml", "apiVersion: v1\nkind: Hidden\n")
 	write("notes.txt", "apiVersion: v1\nkind: Text\n")
-	files, err := ui.NewFiles(dir)
+	files, err := ui.NewFiles("", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +216,7 @@ func TestFiles(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	if linked, err := ui.NewFiles(link); err != nil {
+	if linked, err := ui.NewFiles("", link); err != nil {
 		t.Error(err)
 	} else if found, err := linked.Read(t.Context()); err != nil || len(found.Files) < 3 || found.Root != "link" {
 		t.Errorf("a link to the directory: %v %+v", err, found)
@@ -222,13 +226,14 @@ func TestFiles(t *testing.T) {
 	if _, err := files.Read(canceled); err == nil {
 		t.Error("reads for a browser that is gone")
 	}
-	if _, err := ui.NewFiles(filepath.Join(dir, "a.yaml")); err == nil {
+	if _, err := ui.NewFiles("", filepath.Join(dir, "a.yaml")); err == nil {
 		t.Error("a file is a directory")
 	}
 }
 
 // TestFilesAboveLimits shows that the files that do not fit are named, and that smaller ones after them are shown.
 func TestFilesAboveLimits(t *testing.T) {
+	t.Parallel()
 	large := "apiVersion: v1\nkind: ConfigMap\ndata: {a: " + strings.Repeat("a", 3<<20) + "}\n"
 	const small = "apiVersion: v1\nkind: ConfigMap\n"
 	many := map[string]string{}
@@ -253,7 +258,7 @@ func TestFilesAboveLimits(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			files, err := ui.NewFiles(dir)
+			files, err := ui.NewFiles("", dir)
 			if err != nil {
 				t.Fatal(err)
 			}

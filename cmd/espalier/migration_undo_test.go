@@ -1,4 +1,4 @@
-package migrate_test
+package main
 
 import (
 	"net/http"
@@ -13,7 +13,7 @@ import (
 )
 
 // undo puts the objects of a backup back, and returns the results by name.
-func (c *cluster) undo(path string, u migrate.Undo) map[string]*migrate.Restored {
+func (c *jobsCluster) undo(path string, u migrate.Undo) map[string]*migrate.Restored {
 	c.Helper()
 	u.Client = c.client()
 	results := map[string]*migrate.Restored{}
@@ -21,25 +21,25 @@ func (c *cluster) undo(path string, u migrate.Undo) map[string]*migrate.Restored
 		results[r.Name] = r
 		return nil
 	}
-	if err := u.Run(c.Context(), path); err != nil {
+	if err := u.Run(c.Context(), "", path); err != nil {
 		c.Fatal(err)
 	}
 	return results
 }
 
-// TestUndo puts objects back that were migrated, unless others have written or deleted them.
-func TestUndo(t *testing.T) {
+// TestMigrationUndo puts objects back that were migrated, unless others have written or deleted them.
+func TestMigrationUndo(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, schema.Kubernetes)
-	pruning := jobsCRD(jobsVersion("v1", true, `"n":{"type":"integer"}`))
-	specifying := strings.Replace(jobsCRD(jobsVersion("v1", true, `"n":{"type":"integer"},"x":{"type":"boolean"}`)), `"phase":`, `"secret":{"type":"integer"},"phase":`, 1)
+	c := newJobsCluster(t, schema.Kubernetes)
+	pruning := versionedJobs(jobsVersion("v1", true, `"n":{"type":"integer"}`))
+	specifying := strings.Replace(versionedJobs(jobsVersion("v1", true, `"n":{"type":"integer"},"x":{"type":"boolean"}`)), `"phase":`, `"secret":{"type":"integer"},"phase":`, 1)
 	c.apply(pruning)
 	names := []string{"again", "changed", "deleted", "normal", "status"}
 	for _, name := range names {
-		text := job(name, "v1", `"n":1,"x":true`)
+		text := storedJob(name, "v1", `"n":1,"x":true`)
 		switch name {
 		case "normal":
-			text = job(name, "v1", `"n":1`)
+			text = storedJob(name, "v1", `"n":1`)
 		case "status":
 			text = strings.TrimSuffix(text, "}\n") + `,"status":{"phase":"Done","secret":1}}` + "\n"
 		}
@@ -51,8 +51,8 @@ func TestUndo(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.must(http.MethodPatch, jobs+"/changed", `{"spec":{"n":2}}`)
-	c.must(http.MethodDelete, jobs+"/deleted", "")
+	c.must(http.MethodPatch, jobsPath+"/changed", `{"spec":{"n":2}}`)
+	c.must(http.MethodDelete, jobsPath+"/deleted", "")
 	check := func(name string, got *migrate.Restored, want migrate.Undone, missing ...string) {
 		t.Helper()
 		if got == nil || got.Result != want || !slices.Equal(got.Missing, missing) || got.ServedOnly {
@@ -84,12 +84,12 @@ func TestUndo(t *testing.T) {
 			}
 		}
 	}
-	if code, _ := c.request(http.MethodGet, jobs+"/deleted", ""); code != http.StatusNotFound {
+	if code, _ := c.request(http.MethodGet, jobsPath+"/deleted", ""); code != http.StatusNotFound {
 		t.Errorf("a deleted object was put back: %d", code)
 	}
 
 	// Objects that were put back are not touched again. Deleted ones are created on request.
-	c.must(http.MethodPatch, jobs+"/again", `{"spec":{"n":3}}`)
+	c.must(http.MethodPatch, jobsPath+"/again", `{"spec":{"n":3}}`)
 	second := c.undo(path, migrate.Undo{Recreate: true})
 	if second["again"] != nil || second["status"] != nil {
 		t.Errorf("objects are put back twice: %+v, %+v", second["again"], second["status"])
@@ -103,16 +103,16 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// TestUndoAgain puts objects back twice: while the CRD does not specify all of their fields, and
+// TestMigrationUndoAgain puts objects back twice: while the CRD does not specify all of their fields, and
 // when it does. Writes between the two are kept.
-func TestUndoAgain(t *testing.T) {
+func TestMigrationUndoAgain(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, schema.KEP)
-	c.apply(jobsCRD(jobsVersion("v1", true, `"n":{"type":"integer"}`)))
+	c := newJobsCluster(t, schema.KEP)
+	c.apply(versionedJobs(jobsVersion("v1", true, `"n":{"type":"integer"}`)))
 	for _, name := range []string{"changed", "deleted", "normal", "partial"} {
-		text := job(name, "v1", `"n":1,"x":true`)
+		text := storedJob(name, "v1", `"n":1,"x":true`)
 		if name == "partial" {
-			text = job(name, "v1", `"n":1,"x":true,"y":1`)
+			text = storedJob(name, "v1", `"n":1,"x":true,"y":1`)
 		}
 		c.store(name, text)
 	}
@@ -122,18 +122,18 @@ func TestUndoAgain(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.must(http.MethodDelete, jobs+"/deleted", "")
+	c.must(http.MethodDelete, jobsPath+"/deleted", "")
 	// This writes "partial", with one of its two fields.
-	c.apply(jobsCRD(jobsVersion("v1", true, `"n":{"type":"integer"},"y":{"type":"integer"}`)))
+	c.apply(versionedJobs(jobsVersion("v1", true, `"n":{"type":"integer"},"y":{"type":"integer"}`)))
 	first := c.undo(path, migrate.Undo{Recreate: true})
 	for name, want := range map[string]migrate.Undone{"changed": migrate.Same, "deleted": migrate.Recreated, "normal": migrate.Same, "partial": migrate.PutBack} {
 		if got := first[name]; got == nil || got.Result != want || !slices.Equal(got.Missing, []string{"spec.x"}) {
 			t.Errorf("%s: the first result is %+v, want %s without spec.x", name, got, want)
 		}
 	}
-	c.must(http.MethodPatch, jobs+"/changed", `{"spec":{"n":2}}`)
+	c.must(http.MethodPatch, jobsPath+"/changed", `{"spec":{"n":2}}`)
 
-	c.apply(jobsCRD(jobsVersion("v1", true, `"n":{"type":"integer"},"x":{"type":"boolean"},"y":{"type":"integer"}`)))
+	c.apply(versionedJobs(jobsVersion("v1", true, `"n":{"type":"integer"},"x":{"type":"boolean"},"y":{"type":"integer"}`)))
 	second := c.undo(path, migrate.Undo{})
 	for name, want := range map[string]migrate.Undone{"changed": migrate.Changed, "deleted": migrate.PutBack, "normal": migrate.PutBack, "partial": migrate.PutBack} {
 		if got := second[name]; got == nil || got.Result != want || len(got.Missing) > 0 {
@@ -148,13 +148,13 @@ func TestUndoAgain(t *testing.T) {
 	}
 }
 
-// TestUndoInterrupted puts objects back whose migration has no result in the backup.
-func TestUndoInterrupted(t *testing.T) {
+// TestMigrationUndoInterrupted puts objects back whose migration has no result in the backup.
+func TestMigrationUndoInterrupted(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, schema.KEP)
-	c.apply(jobsCRD(jobsVersion("v1", true, `"n":{"type":"integer"}`)))
+	c := newJobsCluster(t, schema.KEP)
+	c.apply(versionedJobs(jobsVersion("v1", true, `"n":{"type":"integer"}`)))
 	for _, name := range []string{"changed", "first", "second", "third"} {
-		c.store(name, job(name, "v1", `"n":1,"x":true`))
+		c.store(name, storedJob(name, "v1", `"n":1,"x":true`))
 	}
 	path := filepath.Join(t.TempDir(), "backup")
 	b := openBackup(t, path)
@@ -176,7 +176,7 @@ func TestUndoInterrupted(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Join(kept, "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.must(http.MethodPatch, jobs+"/changed", `{"spec":{"n":2}}`)
+	c.must(http.MethodPatch, jobsPath+"/changed", `{"spec":{"n":2}}`)
 	// A second run records the objects again, as they are now.
 	b = openBackup(t, path)
 	outcomes, _ := c.migrate(migrate.Migration{Backup: b, Stored: c.source()})
@@ -188,7 +188,7 @@ func TestUndoInterrupted(t *testing.T) {
 			t.Errorf("%s: the second run has the result %s", name, o.Result)
 		}
 	}
-	c.apply(jobsCRD(jobsVersion("v1", true, `"n":{"type":"integer"},"x":{"type":"boolean"}`)))
+	c.apply(versionedJobs(jobsVersion("v1", true, `"n":{"type":"integer"},"x":{"type":"boolean"}`)))
 	got := c.undo(path, migrate.Undo{})
 	if len(got) != 3 || got["changed"] != nil {
 		t.Errorf("the results are %v", got)
@@ -203,12 +203,12 @@ func TestUndoInterrupted(t *testing.T) {
 	}
 }
 
-// TestUndoServedOnly puts objects back of a backup that was made through the API alone.
-func TestUndoServedOnly(t *testing.T) {
+// TestMigrationUndoServedOnly puts objects back of a backup that was made through the API alone.
+func TestMigrationUndoServedOnly(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, schema.KEP)
-	c.apply(jobsCRD(jobsVersion("v1", true, `"n":{"type":"integer"}`)))
-	c.store("a", job("a", "v1", `"n":1,"x":true`))
+	c := newJobsCluster(t, schema.KEP)
+	c.apply(versionedJobs(jobsVersion("v1", true, `"n":{"type":"integer"}`)))
+	c.store("a", storedJob("a", "v1", `"n":1,"x":true`))
 	path := filepath.Join(t.TempDir(), "backup")
 	b := openBackup(t, path)
 	if _, counts := c.migrate(migrate.Migration{Backup: b}); counts.Of[migrate.Rewritten] != 1 || counts.DroppedFields != 0 {
@@ -220,7 +220,7 @@ func TestUndoServedOnly(t *testing.T) {
 	if got := c.undo(path, migrate.Undo{})["a"]; got == nil || got.Result != migrate.Same || !got.ServedOnly {
 		t.Errorf("the result is %+v", got)
 	}
-	if err := (&migrate.Undo{Client: c.client()}).Run(t.Context(), filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
+	if err := (&migrate.Undo{Client: c.client()}).Run(t.Context(), "", filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
 		t.Errorf("without a backup, the error is %v", err)
 	}
 }

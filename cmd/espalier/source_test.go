@@ -1,4 +1,4 @@
-package source_test
+package main
 
 import (
 	"archive/tar"
@@ -36,30 +36,9 @@ import (
 	"espalier.dev/server/keys"
 )
 
-func crdJSON(plural, kind, scope string) string {
-	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[1]s.example.com"},"spec":{"group":"example.com",
-		"names":{"plural":%[1]q,"singular":%[3]q,"kind":%[2]q,"listKind":"%[2]sList"},"scope":%[4]q,"versions":[
-		{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"n":{"type":"integer"}}}}}}},
-		{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`,
-		plural, kind, strings.ToLower(kind), scope)
-}
-
-func definition(t testing.TB, src string) *crd.Definition {
-	t.Helper()
-	hub, err := codec.DecodeLenient([]byte(src))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := crd.New(hub, crd.Options{Semantics: schema.KEP})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-// collect returns the objects of a sequence by CRD and name, and the other places that are not
+// collectObjects returns the objects of a sequence by CRD and name, and the other places that are not
 // errors as text.
-func collect(t testing.TB, all iter.Seq2[source.Object, error]) (objects map[string]string, failures []*source.Failure) {
+func collectObjects(t testing.TB, all iter.Seq2[source.Object, error]) (objects map[string]string, failures []*source.Failure) {
 	t.Helper()
 	objects = map[string]string{}
 	for o, err := range all {
@@ -83,10 +62,10 @@ func collect(t testing.TB, all iter.Seq2[source.Object, error]) (objects map[str
 	return objects, failures
 }
 
-func names(objects map[string]string) []string { return slices.Sorted(maps.Keys(objects)) }
+func objectNames(objects map[string]string) []string { return slices.Sorted(maps.Keys(objects)) }
 
-// loaded is a server with objects, and its etcd.
-type loaded struct {
+// loadedServer is a server with objects, and its etcd.
+type loadedServer struct {
 	server   *espaliertest.Server
 	etcd     *clientv3.Client
 	endpoint string
@@ -95,11 +74,11 @@ type loaded struct {
 	stored map[string]string
 }
 
-func load(t *testing.T) *loaded {
+func loadServer(t *testing.T) *loadedServer {
 	t.Helper()
 	client := etcdtest.Start(t)
-	l := &loaded{etcd: client, endpoint: client.Endpoints()[0], stored: map[string]string{},
-		crds: []string{crdJSON("jobs", "Job", "Namespaced"), crdJSON("sites", "Site", "Cluster"), crdJSON("jobsets", "JobSet", "Namespaced")}}
+	l := &loadedServer{etcd: client, endpoint: client.Endpoints()[0], stored: map[string]string{},
+		crds: []string{exampleCRD("jobs", "Job", "Namespaced"), exampleCRD("sites", "Site", "Cluster"), exampleCRD("jobsets", "JobSet", "Namespaced")}}
 	l.server = espaliertest.Start(t, espaliertest.WithFlags("--etcd-servers="+client.Endpoints()[0], "--disable-admission-plugins=NamespaceLifecycle"))
 	sources := []any{}
 	for _, c := range l.crds {
@@ -138,7 +117,7 @@ func load(t *testing.T) *loaded {
 	return l
 }
 
-func (l *loaded) snapshot(t *testing.T) string {
+func (l *loadedServer) snapshot(t *testing.T) string {
 	t.Helper()
 	in, err := l.etcd.Snapshot(t.Context())
 	if err != nil {
@@ -149,10 +128,10 @@ func (l *loaded) snapshot(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return write(t, "snapshot.db", data)
+	return writeTemp(t, "snapshot.db", data)
 }
 
-func write(t testing.TB, name string, data []byte) string {
+func writeTemp(t testing.TB, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -161,8 +140,8 @@ func write(t testing.TB, name string, data []byte) string {
 	return path
 }
 
-// dump writes the objects of a source as Velero does.
-func dump(t *testing.T, objects map[string]string, definitions []string) (dir string) {
+// writeDump writes the objects of a source as Velero does.
+func writeDump(t *testing.T, objects map[string]string, definitions []string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	put := func(path, text string) {
@@ -173,8 +152,8 @@ func dump(t *testing.T, objects map[string]string, definitions []string) (dir st
 	}
 	put("metadata/version", "1.1.0\n")
 	for _, c := range definitions {
-		put("resources/customresourcedefinitions.apiextensions.k8s.io/v1-preferredversion/cluster/"+definition(t, c).Name()+".json", c)
-		put("resources/customresourcedefinitions.apiextensions.k8s.io/cluster/"+definition(t, c).Name()+".json", c)
+		put("resources/customresourcedefinitions.apiextensions.k8s.io/v1-preferredversion/cluster/"+exampleDefinition(t, c).Name()+".json", c)
+		put("resources/customresourcedefinitions.apiextensions.k8s.io/cluster/"+exampleDefinition(t, c).Name()+".json", c)
 	}
 	put("resources/pods/namespaces/ns1/pod.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pod","namespace":"ns1"}}`)
 	for key, text := range objects {
@@ -192,7 +171,7 @@ func dump(t *testing.T, objects map[string]string, definitions []string) (dir st
 	return dir
 }
 
-func pack(t *testing.T, dir string) []byte {
+func packDump(t *testing.T, dir string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	zip := gzip.NewWriter(&out)
@@ -207,13 +186,13 @@ func pack(t *testing.T, dir string) []byte {
 // TestSources reads the same objects from sources of all kinds.
 func TestSources(t *testing.T) {
 	t.Parallel()
-	l := load(t)
+	l := loadServer(t)
 	var all []*crd.Definition
 	for _, c := range l.crds {
-		all = append(all, definition(t, c))
+		all = append(all, exampleDefinition(t, c))
 	}
 	// A CRD in the storage of kube-apiserver is protobuf.
-	hub, err := codec.DecodeLenient([]byte(crdJSON("others", "Other", "Cluster")))
+	hub, err := codec.DecodeLenient([]byte(exampleCRD("others", "Other", "Cluster")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +213,7 @@ func TestSources(t *testing.T) {
 	for _, text := range append(slices.Collect(maps.Values(l.stored)), l.crds...) {
 		manifests.WriteString(text + "\n---\n")
 	}
-	dir := dump(t, l.stored, l.crds)
+	dir := writeDump(t, l.stored, l.crds)
 	open := map[string]func() (source.Source, error){
 		"etcd": func() (source.Source, error) {
 			return source.OpenEtcd(t.Context(), source.Etcd{Endpoints: source.Endpoints{URLs: []string{l.endpoint}}, Prefix: "/registry"})
@@ -245,10 +224,12 @@ func TestSources(t *testing.T) {
 		"cluster": func() (source.Source, error) {
 			return source.OpenCluster(source.Cluster{Kubeconfig: l.server.Kubeconfig()})
 		},
-		"directory": func() (source.Source, error) { return source.OpenDump(dir) },
-		"archive":   func() (source.Source, error) { return source.OpenDump(write(t, "backup.tar.gz", pack(t, dir))) },
+		"directory": func() (source.Source, error) { return source.OpenDump("", dir) },
+		"archive": func() (source.Source, error) {
+			return source.OpenDump("", writeTemp(t, "backup.tar.gz", packDump(t, dir)))
+		},
 		"files": func() (source.Source, error) {
-			return source.OpenFiles(nil, input.Flags{Paths: []string{write(t, "all.yaml", []byte(manifests.String()))}}), nil
+			return source.OpenFiles(nil, input.Flags{Paths: []string{writeTemp(t, "all.yaml", []byte(manifests.String()))}}), nil
 		},
 		"stdin": func() (source.Source, error) {
 			return source.OpenFiles(strings.NewReader(manifests.String()), input.Flags{Paths: []string{"-"}}), nil
@@ -265,18 +246,18 @@ func TestSources(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			definitions, failures := collect(t, s.Definitions(t.Context()))
+			definitions, failures := collectObjects(t, s.Definitions(t.Context()))
 			if len(failures) > 0 || len(definitions) != len(all) {
-				t.Fatalf("CRDs: %v %v", names(definitions), failures)
+				t.Fatalf("CRDs: %v %v", objectNames(definitions), failures)
 			}
 			for _, d := range all {
-				if got := definition(t, definitions[d.Name()+" "+d.Name()]); got.Name() != d.Name() {
+				if got := exampleDefinition(t, definitions[d.Name()+" "+d.Name()]); got.Name() != d.Name() {
 					t.Errorf("got the CRD %s, want %s", got.Name(), d.Name())
 				}
 			}
-			got, failures := collect(t, s.Objects(t.Context(), source.Selection{Definitions: all}))
-			if !slices.Equal(names(got), names(l.stored)) || len(failures) > 0 {
-				t.Errorf("got %v %v, want %v", names(got), failures, names(l.stored))
+			got, failures := collectObjects(t, s.Objects(t.Context(), source.Selection{Definitions: all}))
+			if !slices.Equal(objectNames(got), objectNames(l.stored)) || len(failures) > 0 {
+				t.Errorf("got %v %v, want %v", objectNames(got), failures, objectNames(l.stored))
 			}
 			for key, text := range got {
 				if stored := strings.Contains(text, "hidden"); stored != (name != "cluster") {
@@ -291,13 +272,13 @@ func TestSources(t *testing.T) {
 			if want := map[bool]string{true: "kubernetes"}[name == "etcd" || name == "snapshot"]; semantics != want || err != nil {
 				t.Errorf("semantics: got %q %v, want %q", semantics, err, want)
 			}
-			got, _ = collect(t, s.Objects(t.Context(), source.Selection{Definitions: all[:2], Namespaces: []string{"ns1", "none"}, Name: "job-1"}))
-			if want := []string{"jobs.example.com ns1/job-1"}; !slices.Equal(names(got), want) {
-				t.Errorf("selected: got %v, want %v", names(got), want)
+			got, _ = collectObjects(t, s.Objects(t.Context(), source.Selection{Definitions: all[:2], Namespaces: []string{"ns1", "none"}, Name: "job-1"}))
+			if want := []string{"jobs.example.com ns1/job-1"}; !slices.Equal(objectNames(got), want) {
+				t.Errorf("selected: got %v, want %v", objectNames(got), want)
 			}
-			got, _ = collect(t, s.Objects(t.Context(), source.Selection{Definitions: all[1:2]}))
+			got, _ = collectObjects(t, s.Objects(t.Context(), source.Selection{Definitions: all[1:2]}))
 			if len(got) != 2 {
-				t.Errorf("sites: got %v", names(got))
+				t.Errorf("sites: got %v", objectNames(got))
 			}
 			// A caller can stop at any object.
 			for range s.Objects(t.Context(), source.Selection{Definitions: all}) {
@@ -319,8 +300,8 @@ func TestSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	definitions, _ := collect(t, s.Definitions(t.Context()))
-	if d := definition(t, definitions["others.example.com others.example.com"]); d.Version("v1") == nil {
+	definitions, _ := collectObjects(t, s.Definitions(t.Context()))
+	if d := exampleDefinition(t, definitions["others.example.com others.example.com"]); d.Version("v1") == nil {
 		t.Error("a CRD in protobuf is not read")
 	}
 	// Data in the format of a newer release.
@@ -340,12 +321,12 @@ func TestSources(t *testing.T) {
 
 func TestDumpErrors(t *testing.T) {
 	t.Parallel()
-	good := pack(t, dump(t, map[string]string{"jobs.example.com ns1/a": `{"kind":"Job"}`}, []string{crdJSON("jobs", "Job", "Namespaced")}))
+	good := packDump(t, writeDump(t, map[string]string{"jobs.example.com ns1/a": `{"kind":"Job"}`}, []string{exampleCRD("jobs", "Job", "Namespaced")}))
 	altered := bytes.Clone(good)
 	altered[len(altered)-3] ^= 1
-	selected := source.Selection{Definitions: []*crd.Definition{definition(t, crdJSON("jobs", "Job", "Namespaced"))}}
+	selected := source.Selection{Definitions: []*crd.Definition{exampleDefinition(t, exampleCRD("jobs", "Job", "Namespaced"))}}
 	for name, data := range map[string][]byte{"cut off": good[:len(good)/2], "altered": altered, "empty": nil, "text": []byte(strings.Repeat("text", 1000))} {
-		s, err := source.OpenDump(write(t, "backup.tar.gz", data))
+		s, err := source.OpenDump("", writeTemp(t, "backup.tar.gz", data))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -356,7 +337,28 @@ func TestDumpErrors(t *testing.T) {
 			t.Errorf("%s: got %v", name, failed)
 		}
 	}
-	if _, err := source.OpenDump(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := source.OpenDump("", filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
+}
+
+func exampleCRD(plural, kind, scope string) string {
+	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[1]s.example.com"},"spec":{"group":"example.com",
+		"names":{"plural":%[1]q,"singular":%[3]q,"kind":%[2]q,"listKind":"%[2]sList"},"scope":%[4]q,"versions":[
+		{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"n":{"type":"integer"}}}}}}},
+		{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`,
+		plural, kind, strings.ToLower(kind), scope)
+}
+
+func exampleDefinition(t testing.TB, src string) *crd.Definition {
+	t.Helper()
+	hub, err := codec.DecodeLenient([]byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := crd.New(hub, crd.Options{Semantics: schema.KEP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }

@@ -1,4 +1,4 @@
-package migrate_test
+package main
 
 import (
 	"errors"
@@ -19,20 +19,20 @@ import (
 	"espalier.dev/schema"
 )
 
-// proxy is a proxy in front of a cluster that handles some requests itself.
-type proxy struct {
+// faultyProxy is a proxy in front of a cluster that handles some requests itself.
+type faultyProxy struct {
 	*httptest.Server
 	forward *httputil.ReverseProxy
 }
 
-// newProxy starts a proxy. handle reports whether it has answered a request.
-func newProxy(c *cluster, handle func(p *proxy, w http.ResponseWriter, r *http.Request) bool) *proxy {
+// newFaultyProxy starts a proxy. handle reports whether it has answered a request.
+func newFaultyProxy(c *jobsCluster, handle func(p *faultyProxy, w http.ResponseWriter, r *http.Request) bool) *faultyProxy {
 	c.Helper()
 	target, err := url.Parse(c.server.URL())
 	if err != nil {
 		c.Fatal(err)
 	}
-	p := &proxy{forward: &httputil.ReverseProxy{Transport: c.http.Transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}}
+	p := &faultyProxy{forward: &httputil.ReverseProxy{Transport: c.http.Transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !handle(p, w, r) {
 			p.forward.ServeHTTP(w, r)
@@ -43,7 +43,7 @@ func newProxy(c *cluster, handle func(p *proxy, w http.ResponseWriter, r *http.R
 }
 
 // run migrates the jobs through the proxy.
-func (p *proxy) run(c *cluster, m migrate.Migration) (*migrate.Counts, error) {
+func (p *faultyProxy) run(c *jobsCluster, m migrate.Migration) (*migrate.Counts, error) {
 	c.Helper()
 	client, err := migrate.NewClient(&rest.Config{Host: p.URL})
 	if err != nil {
@@ -58,29 +58,32 @@ func (p *proxy) run(c *cluster, m migrate.Migration) (*migrate.Counts, error) {
 	return m.Run(c.Context(), r)
 }
 
-// fail answers with an error.
-func fail(w http.ResponseWriter, code int, reason, message string) {
+// failRequest answers with an error.
+func failRequest(w http.ResponseWriter, code int, reason, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"message":%q,"code":%d}`, reason, message, code)
 }
 
-// TestFaults migrates while the server fails. In the end, a migration that says that it is
+// TestMigrationFaults migrates while the server fails. In the end, a migration that says that it is
 // complete has migrated everything, and any other one can be run again.
-func TestFaults(t *testing.T) {
+func TestMigrationFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for retries")
+	}
 	t.Parallel()
-	c := newCluster(t, schema.KEP)
+	c := newJobsCluster(t, schema.KEP)
 	two := []string{jobsVersion("v1", false, `"n":{"type":"integer"}`), jobsVersion("v2", true, `"n":{"type":"integer"}`)}
-	c.apply(jobsCRD(jobsVersion("v1", true, `"n":{"type":"integer"}`), jobsVersion("v2", false, `"n":{"type":"integer"}`)))
+	c.apply(versionedJobs(jobsVersion("v1", true, `"n":{"type":"integer"}`), jobsVersion("v2", false, `"n":{"type":"integer"}`)))
 	const objects = 20
 	fill := func() {
 		for i := range objects {
 			name := fmt.Sprintf("job-%d", i)
-			c.store(name, job(name, "v1", fmt.Sprintf(`"n":%d,"x":true`, i)))
+			c.store(name, storedJob(name, "v1", fmt.Sprintf(`"n":%d,"x":true`, i)))
 		}
 	}
 	storedVersions := func() string {
-		crd := decode(t, c.must(http.MethodGet, crds+"/"+jobsName, ""))
+		crd := decodeObject(t, c.must(http.MethodGet, crdsPath+"/"+jobsName, ""))
 		return fmt.Sprint(crd["status"].(map[string]any)["storedVersions"])
 	}
 	stale := func() (n int) {
@@ -101,17 +104,17 @@ func TestFaults(t *testing.T) {
 	var requests atomic.Int64
 	for _, tc := range []struct {
 		name   string
-		handle func(p *proxy, w http.ResponseWriter, r *http.Request) bool
+		handle func(p *faultyProxy, w http.ResponseWriter, r *http.Request) bool
 		want   func(*migrate.Counts, error) bool
 	}{
-		{"busy", func(_ *proxy, w http.ResponseWriter, r *http.Request) bool {
+		{"busy", func(_ *faultyProxy, w http.ResponseWriter, r *http.Request) bool {
 			n := requests.Add(1)
 			switch {
 			case n%7 == 0:
-				fail(w, http.StatusServiceUnavailable, "ServiceUnavailable", "starting")
+				failRequest(w, http.StatusServiceUnavailable, "ServiceUnavailable", "starting")
 			case n%11 == 0:
 				w.Header().Set("Retry-After", "1")
-				fail(w, http.StatusTooManyRequests, "TooManyRequests", "slow down")
+				failRequest(w, http.StatusTooManyRequests, "TooManyRequests", "slow down")
 			case n%13 == 0:
 				http.Error(w, "<html>", http.StatusBadGateway)
 			default:
@@ -119,14 +122,14 @@ func TestFaults(t *testing.T) {
 			}
 			return true
 		}, complete},
-		{"lost answers", func(p *proxy, w http.ResponseWriter, r *http.Request) bool {
+		{"lost answers", func(p *faultyProxy, w http.ResponseWriter, r *http.Request) bool {
 			if !isWrite(r) || requests.Add(1)%3 != 0 {
 				return false
 			}
 			p.forward.ServeHTTP(httptest.NewRecorder(), r) // the server does it, but nobody learns of it
 			panic(http.ErrAbortHandler)
 		}, complete},
-		{"server dies", func(_ *proxy, w http.ResponseWriter, r *http.Request) bool {
+		{"server dies", func(_ *faultyProxy, w http.ResponseWriter, r *http.Request) bool {
 			if requests.Add(1) > 10 {
 				panic(http.ErrAbortHandler)
 			}
@@ -135,42 +138,42 @@ func TestFaults(t *testing.T) {
 			unavailable := (*migrate.UnavailableError)(nil)
 			return errors.As(err, &unavailable) && counts.Of[migrate.Rewritten] > 0 && incomplete(counts, err)
 		}},
-		{"all forbidden", func(_ *proxy, w http.ResponseWriter, r *http.Request) bool {
+		{"all forbidden", func(_ *faultyProxy, w http.ResponseWriter, r *http.Request) bool {
 			if isWrite(r) {
-				fail(w, http.StatusForbidden, "Forbidden", "no")
+				failRequest(w, http.StatusForbidden, "Forbidden", "no")
 			}
 			return isWrite(r)
 		}, func(counts *migrate.Counts, err error) bool {
 			return apierrors.IsForbidden(err) && incomplete(counts, err)
 		}},
-		{"unauthorized", func(_ *proxy, w http.ResponseWriter, r *http.Request) bool {
+		{"unauthorized", func(_ *faultyProxy, w http.ResponseWriter, r *http.Request) bool {
 			if isWrite(r) && requests.Add(1) > 5 {
-				fail(w, http.StatusUnauthorized, "Unauthorized", "expired")
+				failRequest(w, http.StatusUnauthorized, "Unauthorized", "expired")
 				return true
 			}
 			return false
 		}, func(counts *migrate.Counts, err error) bool {
 			return apierrors.IsUnauthorized(err) && incomplete(counts, err)
 		}},
-		{"some rejected", func(_ *proxy, w http.ResponseWriter, r *http.Request) bool {
+		{"some rejected", func(_ *faultyProxy, w http.ResponseWriter, r *http.Request) bool {
 			if isWrite(r) && strings.HasSuffix(r.URL.Path, "3") {
-				fail(w, http.StatusUnprocessableEntity, "Invalid", "bad")
+				failRequest(w, http.StatusUnprocessableEntity, "Invalid", "bad")
 				return true
 			}
 			return false
 		}, func(counts *migrate.Counts, err error) bool {
 			return err == nil && counts.Of[migrate.Failed] == 2 && counts.Of[migrate.Rewritten] == objects-2 && stale() == 2 && incomplete(counts, err)
 		}},
-		{"conflict that is none", func(_ *proxy, w http.ResponseWriter, r *http.Request) bool {
+		{"conflict that is none", func(_ *faultyProxy, w http.ResponseWriter, r *http.Request) bool {
 			if isWrite(r) && strings.HasSuffix(r.URL.Path, "3") {
-				fail(w, http.StatusConflict, "Conflict", "a webhook says so")
+				failRequest(w, http.StatusConflict, "Conflict", "a webhook says so")
 				return true
 			}
 			return false
 		}, func(counts *migrate.Counts, err error) bool {
 			return err == nil && counts.Of[migrate.Failed] == 2 && incomplete(counts, err)
 		}},
-		{"deleted", func(_ *proxy, w http.ResponseWriter, r *http.Request) bool {
+		{"deleted", func(_ *faultyProxy, w http.ResponseWriter, r *http.Request) bool {
 			if isWrite(r) && strings.HasSuffix(r.URL.Path, "3") {
 				c.must(http.MethodDelete, r.URL.Path, "")
 			}
@@ -179,13 +182,13 @@ func TestFaults(t *testing.T) {
 			_, revision := c.stored("job-3")
 			return err == nil && counts.Of[migrate.Deleted] == 2 && revision == 0 && storedVersions() == "[v2]"
 		}},
-		{"overtaken once", func(_ *proxy, w http.ResponseWriter, r *http.Request) bool {
+		{"overtaken once", func(_ *faultyProxy, w http.ResponseWriter, r *http.Request) bool {
 			if isWrite(r) && requests.Add(1) <= 5 {
 				c.must(http.MethodPatch, r.URL.Path, fmt.Sprintf(`{"spec":{"n":%d}}`, 100+requests.Load()))
 			}
 			return false
 		}, complete},
-		{"overtaken again and again", func(_ *proxy, w http.ResponseWriter, r *http.Request) bool {
+		{"overtaken again and again", func(_ *faultyProxy, w http.ResponseWriter, r *http.Request) bool {
 			if isWrite(r) && strings.HasSuffix(r.URL.Path, "3") {
 				c.must(http.MethodPatch, r.URL.Path, fmt.Sprintf(`{"spec":{"n":%d}}`, 100+requests.Add(1)))
 			}
@@ -193,7 +196,7 @@ func TestFaults(t *testing.T) {
 		}, func(counts *migrate.Counts, err error) bool {
 			return counts.Of[migrate.Overtaken] == 2 && complete(counts, err)
 		}},
-		{"pages expire", func(p *proxy, w http.ResponseWriter, r *http.Request) bool {
+		{"pages expire", func(p *faultyProxy, w http.ResponseWriter, r *http.Request) bool {
 			query := r.URL.Query()
 			if token := query.Get("continue"); token != "" && requests.Add(1)%2 == 1 {
 				w.WriteHeader(http.StatusGone)
@@ -206,9 +209,9 @@ func TestFaults(t *testing.T) {
 			}
 			return false
 		}, func(counts *migrate.Counts, err error) bool { return requests.Load() > 10 && complete(counts, err) }},
-		{"CRD changed", func(_ *proxy, w http.ResponseWriter, r *http.Request) bool {
+		{"CRD changed", func(_ *faultyProxy, w http.ResponseWriter, r *http.Request) bool {
 			if isWrite(r) && requests.Add(1) == 5 {
-				c.apply(jobsCRD(append(two, jobsVersion("v3", false, `"n":{"type":"integer"}`))...))
+				c.apply(versionedJobs(append(two, jobsVersion("v3", false, `"n":{"type":"integer"}`))...))
 			}
 			return false
 		}, func(counts *migrate.Counts, err error) bool {
@@ -218,9 +221,9 @@ func TestFaults(t *testing.T) {
 	} {
 		requests.Store(0)
 		fill()
-		c.apply(jobsCRD(two...))
-		c.must(http.MethodPatch, crds+"/"+jobsName+"/status", `{"status":{"storedVersions":["v1","v2"]}}`)
-		counts, err := newProxy(c, tc.handle).run(c, migrate.Migration{})
+		c.apply(versionedJobs(two...))
+		c.must(http.MethodPatch, crdsPath+"/"+jobsName+"/status", `{"status":{"storedVersions":["v1","v2"]}}`)
+		counts, err := newFaultyProxy(c, tc.handle).run(c, migrate.Migration{})
 		if !tc.want(counts, err) {
 			t.Errorf("%s: %+v, %v, %d objects are stale, storedVersions is %s", tc.name, counts, err, stale(), storedVersions())
 		}
@@ -229,9 +232,9 @@ func TestFaults(t *testing.T) {
 		}
 	}
 
-	deleted := newProxy(c, func(_ *proxy, w http.ResponseWriter, r *http.Request) bool {
+	deleted := newFaultyProxy(c, func(_ *faultyProxy, w http.ResponseWriter, r *http.Request) bool {
 		if isWrite(r) && requests.Add(1) == 5 {
-			c.must(http.MethodDelete, crds+"/"+jobsName, "")
+			c.must(http.MethodDelete, crdsPath+"/"+jobsName, "")
 		}
 		return false
 	})
@@ -240,21 +243,5 @@ func TestFaults(t *testing.T) {
 	_, err := deleted.run(c, migrate.Migration{})
 	if changed := (*migrate.ChangedError)(nil); !errors.As(err, &changed) {
 		t.Errorf("after the deletion of the CRD, the error is %v", err)
-	}
-}
-
-// TestUnreachable makes sure that a wrong address is reported at once.
-func TestUnreachable(t *testing.T) {
-	t.Parallel()
-	s := httptest.NewServer(http.NotFoundHandler())
-	s.Close()
-	client, err := migrate.NewClient(&rest.Config{Host: s.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client.RetryFor = time.Hour
-	_, err = client.Resource(t.Context(), jobsName)
-	if unavailable := (*migrate.UnavailableError)(nil); !errors.As(err, &unavailable) {
-		t.Errorf("the error is %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package migrate_test
+package main
 
 import (
 	"fmt"
@@ -10,16 +10,16 @@ import (
 	"espalier.dev/schema"
 )
 
-// TestRewrite migrates objects that were put into etcd directly, in every way in which a stored
+// TestMigrationRewrite migrates objects that were put into etcd directly, in every way in which a stored
 // object can differ from what a server would store now.
-func TestRewrite(t *testing.T) {
+func TestMigrationRewrite(t *testing.T) {
 	t.Parallel()
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		t.Run(sem.String(), func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, sem)
-			c.apply(jobsCRD(jobsVersion("v1", true, `"n":{"type":"integer"}`)))
-			c.apply(jobsCRD(jobsVersion("v1", false, `"n":{"type":"integer"},"old":{"type":"string"}`), jobsVersion("v2", true, `"n":{"type":"integer","maximum":5},"d":{"type":"string","default":"x"}`)))
+			c := newJobsCluster(t, sem)
+			c.apply(versionedJobs(jobsVersion("v1", true, `"n":{"type":"integer"}`)))
+			c.apply(versionedJobs(jobsVersion("v1", false, `"n":{"type":"integer"},"old":{"type":"string"}`), jobsVersion("v2", true, `"n":{"type":"integer","maximum":5},"d":{"type":"string","default":"x"}`)))
 			object := func(name, version, meta, rest string) string {
 				return fmt.Sprintf(`{"apiVersion":"example.com/%s","kind":"Job","metadata":{"creationTimestamp":"2026-01-01T00:00:00Z",%s"generation":1,"name":%q,"namespace":"default","uid":"uid-%s"}%s}`, version, meta, name, name, rest) + "\n"
 			}
@@ -67,7 +67,7 @@ func TestRewrite(t *testing.T) {
 			if counts.DroppedFields != dryCounts.DroppedFields || counts.DroppedFrom != dryCounts.DroppedFrom || counts.Objects != int64(len(tests)) {
 				t.Errorf("counts are %+v, those of the dry run %+v", counts, dryCounts)
 			}
-			crd := decode(t, c.must(http.MethodGet, crds+"/"+jobsName, ""))
+			crd := decodeObject(t, c.must(http.MethodGet, crdsPath+"/"+jobsName, ""))
 			if got := fmt.Sprint(crd["status"].(map[string]any)["storedVersions"]); got != "[v2]" {
 				t.Errorf("storedVersions are %s", got)
 			}

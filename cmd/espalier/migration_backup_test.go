@@ -1,4 +1,4 @@
-package migrate_test
+package main
 
 import (
 	"bytes"
@@ -13,15 +13,15 @@ import (
 	"espalier.dev/schema"
 )
 
-// job returns a job as it is stored.
-func job(name, version, spec string) string {
+// storedJob returns a job as it is stored.
+func storedJob(name, version, spec string) string {
 	return fmt.Sprintf(`{"apiVersion":"example.com/%s","kind":"Job","metadata":{"creationTimestamp":"2026-01-01T00:00:00Z","generation":1,"name":%q,"namespace":"default","uid":"uid-%s"},"spec":{%s}}`, version, name, name, spec) + "\n"
 }
 
 // openBackup opens a backup that is closed at the end of the test, at the latest.
 func openBackup(t *testing.T, path string) *migrate.Backup {
 	t.Helper()
-	b, err := migrate.OpenBackup(path, "https://example.com")
+	b, err := migrate.OpenBackup("", path, "https://example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,17 +29,17 @@ func openBackup(t *testing.T, path string) *migrate.Backup {
 	return b
 }
 
-// TestBackup interrupts a migration by damaging its backup, and runs it again.
-func TestBackup(t *testing.T) {
+// TestMigrationBackup interrupts a migration by damaging its backup, and runs it again.
+func TestMigrationBackup(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, schema.KEP)
-	c.apply(jobsCRD(jobsVersion("v1", true, `"n":{"type":"integer"}`)))
+	c := newJobsCluster(t, schema.KEP)
+	c.apply(versionedJobs(jobsVersion("v1", true, `"n":{"type":"integer"}`)))
 	for i := range 5 {
-		c.store(fmt.Sprintf("job-%d", i), job(fmt.Sprintf("job-%d", i), "v1", fmt.Sprintf(`"n":%d,"x":true`, i)))
+		c.store(fmt.Sprintf("job-%d", i), storedJob(fmt.Sprintf("job-%d", i), "v1", fmt.Sprintf(`"n":%d,"x":true`, i)))
 	}
 	path := filepath.Join(t.TempDir(), "backup")
 	b := openBackup(t, path)
-	if _, err := migrate.OpenBackup(path, ""); err == nil {
+	if _, err := migrate.OpenBackup("", path, ""); err == nil {
 		t.Error("a backup can be opened twice")
 	}
 	_, counts := c.migrate(migrate.Migration{Backup: b, Stored: c.source()})
@@ -49,7 +49,7 @@ func TestBackup(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := migrate.OpenBackup(path, "https://other.example.com"); !errors.As(err, new(*migrate.BackupError)) || !strings.Contains(err.Error(), "is of the server https://example.com, not of https://other.example.com") {
+	if _, err := migrate.OpenBackup("", path, "https://other.example.com"); !errors.As(err, new(*migrate.BackupError)) || !strings.Contains(err.Error(), "is of the server https://example.com, not of https://other.example.com") {
 		t.Errorf("for another server, the error is %v", err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
@@ -112,7 +112,7 @@ func TestBackup(t *testing.T) {
 		if err := os.WriteFile(path, []byte(damaged), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := migrate.OpenBackup(path, "")
+		_, err := migrate.OpenBackup("", path, "")
 		if backup := (*migrate.BackupError)(nil); !errors.As(err, &backup) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
@@ -125,7 +125,7 @@ func TestBackup(t *testing.T) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.apply(jobsCRD(jobsVersion("v1", true, `"m":{"type":"integer"}`)))
+	c.apply(versionedJobs(jobsVersion("v1", true, `"m":{"type":"integer"}`)))
 	b = openBackup(t, path)
 	if _, counts := c.migrate(migrate.Migration{Backup: b, Stored: c.source()}); counts.Of[migrate.Rewritten] != 5 {
 		t.Errorf("after a change of the CRD, a run has %+v", counts)

@@ -1,4 +1,4 @@
-package migrate_test
+package main
 
 import (
 	"encoding/json"
@@ -19,8 +19,8 @@ import (
 	"espalier.dev/server/etcd/etcdtest"
 )
 
-// cluster is a server and its etcd.
-type cluster struct {
+// jobsCluster is a server and its etcd.
+type jobsCluster struct {
 	*testing.T
 	server *espaliertest.Server
 	etcd   *clientv3.Client
@@ -28,7 +28,7 @@ type cluster struct {
 	sem    schema.Semantics
 }
 
-func newCluster(t *testing.T, sem schema.Semantics) *cluster {
+func newJobsCluster(t *testing.T, sem schema.Semantics) *jobsCluster {
 	t.Helper()
 	client := etcdtest.Start(t)
 	s := espaliertest.Start(t, espaliertest.WithSemantics(sem), espaliertest.WithFlags("--etcd-servers="+client.Endpoints()[0]))
@@ -36,11 +36,11 @@ func newCluster(t *testing.T, sem schema.Semantics) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cluster{t, s, client, h, sem}
+	return &jobsCluster{t, s, client, h, sem}
 }
 
 // request sends a request and returns the answer.
-func (c *cluster) request(method, path, body string) (int, string) {
+func (c *jobsCluster) request(method, path, body string) (int, string) {
 	c.Helper()
 	req, err := http.NewRequestWithContext(c.Context(), method, c.server.URL()+path, strings.NewReader(body))
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *cluster) request(method, path, body string) (int, string) {
 }
 
 // must sends a request that succeeds.
-func (c *cluster) must(method, path, body string) string {
+func (c *jobsCluster) must(method, path, body string) string {
 	c.Helper()
 	code, text := c.request(method, path, body)
 	if code >= 300 {
@@ -73,13 +73,13 @@ func (c *cluster) must(method, path, body string) string {
 }
 
 const (
-	crds     = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-	jobs     = "/apis/example.com/v1/namespaces/default/jobs"
+	crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	jobsPath = "/apis/example.com/v1/namespaces/default/jobs"
 	jobsName = "jobs.example.com"
 )
 
-// jobsCRD returns a CRD with the versions.
-func jobsCRD(versions ...string) string {
+// versionedJobs returns a CRD with the versions.
+func versionedJobs(versions ...string) string {
 	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"jobs.example.com"},"spec":{"group":"example.com",
 		"names":{"kind":"Job","plural":"jobs"},"scope":"Namespaced","versions":[` + strings.Join(versions, ",") + `]}}`
 }
@@ -91,24 +91,24 @@ func jobsVersion(name string, storage bool, spec string) string {
 }
 
 // apply creates or replaces the CRD, and waits until it is served.
-func (c *cluster) apply(crd string) {
+func (c *jobsCluster) apply(crd string) {
 	c.Helper()
 	c.server.InstallCRDs(c.T, []byte(crd))
 }
 
-// key returns the key of a job.
-func key(name string) string { return "/registry/example.com/jobs/default/" + name }
+// jobKey returns the key of a job.
+func jobKey(name string) string { return "/registry/example.com/jobs/default/" + name }
 
 // store puts a text into etcd and waits until the server has it.
-func (c *cluster) store(name, text string) {
+func (c *jobsCluster) store(name, text string) {
 	c.Helper()
-	put, err := c.etcd.Put(c.Context(), key(name), text)
+	put, err := c.etcd.Put(c.Context(), jobKey(name), text)
 	if err != nil {
 		c.Fatal(err)
 	}
 	want := fmt.Sprintf(`"resourceVersion":"%d"`, put.Header.Revision)
 	for end := time.Now().Add(time.Minute); ; {
-		_, got := c.request(http.MethodGet, jobs+"/"+name, "")
+		_, got := c.request(http.MethodGet, jobsPath+"/"+name, "")
 		if strings.Contains(got, want) {
 			return
 		}
@@ -120,9 +120,9 @@ func (c *cluster) store(name, text string) {
 }
 
 // stored returns the text in etcd and its revision.
-func (c *cluster) stored(name string) (string, int64) {
+func (c *jobsCluster) stored(name string) (string, int64) {
 	c.Helper()
-	got, err := c.etcd.Get(c.Context(), key(name))
+	got, err := c.etcd.Get(c.Context(), jobKey(name))
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func (c *cluster) stored(name string) (string, int64) {
 	return string(got.Kvs[0].Value), got.Kvs[0].ModRevision
 }
 
-func (c *cluster) client() *migrate.Client {
+func (c *jobsCluster) client() *migrate.Client {
 	c.Helper()
 	client, err := migrate.NewClient(c.server.Config())
 	if err != nil {
@@ -142,7 +142,7 @@ func (c *cluster) client() *migrate.Client {
 }
 
 // source returns the objects in etcd.
-func (c *cluster) source() source.Source {
+func (c *jobsCluster) source() source.Source {
 	c.Helper()
 	s, err := source.OpenEtcd(c.Context(), source.Etcd{Endpoints: source.Endpoints{URLs: c.etcd.Endpoints()}, Prefix: "/registry"})
 	if err != nil {
@@ -153,7 +153,7 @@ func (c *cluster) source() source.Source {
 }
 
 // migrate migrates the jobs and returns the outcomes by name.
-func (c *cluster) migrate(m migrate.Migration) (map[string]*migrate.Outcome, *migrate.Counts) {
+func (c *jobsCluster) migrate(m migrate.Migration) (map[string]*migrate.Outcome, *migrate.Counts) {
 	c.Helper()
 	m.Client, m.Semantics = c.client(), c.sem
 	outcomes := map[string]*migrate.Outcome{}
@@ -172,8 +172,8 @@ func (c *cluster) migrate(m migrate.Migration) (map[string]*migrate.Outcome, *mi
 	return outcomes, counts
 }
 
-// decode returns the tree of a JSON text.
-func decode(t testing.TB, text string) map[string]any {
+// decodeObject returns the tree of a JSON text.
+func decodeObject(t testing.TB, text string) map[string]any {
 	t.Helper()
 	var tree map[string]any
 	if err := json.Unmarshal([]byte(text), &tree); err != nil {
