@@ -2,8 +2,10 @@ package lookup_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"espalier.dev/analysis/lookup"
 	"espalier.dev/api/codec"
 	"espalier.dev/crd"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
 )
 
@@ -71,63 +74,44 @@ func define(t *testing.T, text string) *crd.Definition {
 	return d
 }
 
+var update = flag.Bool("update", false, "rewrite the expected results in testdata")
+
+// golden completes a file: each line has fields, which are separated by |, and the result follows after >.
+func golden(t *testing.T, file string, result func(fields []string) string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, ">") {
+			continue
+		}
+		fields := strings.Split(line, "|")
+		for i := range fields {
+			fields[i] = strings.TrimSpace(fields[i])
+		}
+		got.WriteString(line + "> " + result(fields) + "\n")
+	}
+	testcase.Golden(t, file, got.String(), *update)
+}
+
+// TestFind looks for CRDs by requests, and by an apiVersion if there is one.
 func TestFind(t *testing.T) {
 	one := []*crd.Definition{define(t, things)}
 	both := append(one, define(t, others))
 	core, letter := []*crd.Definition{define(t, minimal("", "Pod", "v1"))}, []*crd.Definition{define(t, minimal("g", "Letter", "v1"))}
 	unserved := []*crd.Definition{define(t, strings.ReplaceAll(things, "served: true", "served: false"))}
 	none := []*crd.Definition{define(t, things[:strings.Index(things, "  versions:")]+"  versions: []")}
-	for _, c := range []struct {
-		definitions         []*crd.Definition
-		request, apiVersion string
-		want                string // group version path, or the error
-	}{
-		{one, "things", "", "example.com v1 "},
-		{one, "THING", "", "example.com v1 "},
-		{one, "th.spec.mode", "", "example.com v1 spec.mode"},
-		{one, "Thing.example.com", "", "example.com v1 "},
-		{one, "things.example.com.spec.ports", "", "example.com v1 spec.ports"},
-		{one, "things", "v1alpha1", "example.com v1alpha1 "},
-		{one, "things", "example.com/v2", "example.com v2 "},
-		{one, "things", "v3", "things.example.com has no version \"v3\": it has v1alpha1, v2, v1"},
-		{one, "things", "other.com/v1", `no CRD defines a resource "things" in group "other.com": there are things.example.com`},
-		{one, "thigns", "", `no CRD defines a resource "thigns": did you mean "things"?`},
-		{one, "deployments", "", `no CRD defines a resource "deployments": there are things.example.com`},
-		{both, "things.spec.mode", "", `"things" matches several resources: use one of things.example.com, things.spec.example.org`},
-		{both, "things.spec.example.org.spec", "", "spec.example.org v1 spec"},
-		{both, "things.spec", "example.com/v1", "example.com v1 spec"},
-		{append(one, one...), "things", "", "example.com v1 "},
-		{nil, "things", "", `no CRD defines a resource "things"`},
-		{one, "", "", `no CRD defines a resource "": there are things.example.com`},
-		{both, "", "", `no CRD defines a resource "": there are things.example.com, things.spec.example.org`},
-		{one, "thg", "", "example.com v1 "},
-		{one, "tgh.spec", "", `no CRD defines a resource "tgh": did you mean "thg"?`},
-		{one, "things..spec", "", "example.com v1 .spec"},
-		{one, "things.v1alpha1", "", "example.com v1 v1alpha1"},
-		{one, "things.v1alpha1.example.com", "", "example.com v1alpha1 "},
-		{one, "things.v1alpha1.example.com.spec", "v1alpha1", "example.com v1alpha1 spec"},
-		{one, "things.v1alpha1.example.com", "example.com/v1", `"things.v1alpha1.example.com" names version v1alpha1, and the requested version is example.com/v1: use one of them`},
-		{one, "things.example.community", "", "example.com v1 example.community"},
-		{both, "things.v1.spec.example.org.spec", "", "spec.example.org v1 spec"},
-		{core, "pods.v1.spec", "", " v1 spec"},
-		{core, "pods.spec.v1", "", " v1 spec.v1"},
-		{core, "pods.", "v1", " v1 "},
-		{letter, "letters.g.spec", "", "g v1 spec"},
-		{letter, "letters.spec", "h/v1", `no CRD defines a resource "letters" in group "h": there are letters.g`},
-		{unserved, "things", "", "example.com v2 "},
-		{none, "things", "", "things.example.com has no versions"},
-	} {
-		v, path, err := lookup.Find(c.definitions, c.request, c.apiVersion)
-		got := ""
+	definitions := map[string][]*crd.Definition{"one": one, "both": both, "twice": append(one, one...), "nothing": nil, "core": core, "letter": letter, "unserved": unserved, "none": none}
+	golden(t, "testdata/find.txt", func(fields []string) string {
+		v, path, err := lookup.Find(definitions[fields[0]], fields[1], fields[2])
 		if err != nil {
-			got = err.Error()
-		} else {
-			got = v.Definition().Group() + " " + v.Name() + " " + path
+			return err.Error()
 		}
-		if got != c.want {
-			t.Errorf("%s %s: got %s, want %s", c.request, c.apiVersion, got, c.want)
-		}
-	}
+		return fmt.Sprintf("group %q, version %s, path %q", v.Definition().Group(), v.Name(), path)
+	})
 }
 
 // deployments is a built-in resource, described as a CRD would define it.
@@ -164,38 +148,15 @@ func TestResources(t *testing.T) {
 	alone := &lookup.Resources{Names: names, Builtin: builtin}
 	one := &lookup.Resources{CRDs: []*crd.Definition{define(t, things)}, Advice: "add it", Names: names, Builtin: builtin}
 	two := &lookup.Resources{CRDs: []*crd.Definition{define(t, things), define(t, others)}, Names: names, Builtin: builtin}
-	for _, c := range []struct {
-		in                        *lookup.Resources
-		request, apiVersion, want string
-	}{
-		{one, "deployments.spec", "", "deployments.apps v1 spec "},
-		{one, "th.spec", "", "things.example.com v1 spec deployments.apps,pods.v1"},
-		{one, "th", "v1alpha1", "things.example.com v1alpha1  deployments.apps,pods.v1"},
-		{one, "th.apps.spec", "", "deployments.apps v1 spec "},
-		{one, "deploymnets", "", `neither the CRDs nor Kubernetes have a resource "deploymnets": did you mean "deployments"?`},
-		{one, "thigns", "", `neither the CRDs nor Kubernetes have a resource "thigns": did you mean "things"?`},
-		{&lookup.Resources{CRDs: []*crd.Definition{define(t, others)}, Names: names, Builtin: builtin}, "thnig", "", `neither the CRDs nor Kubernetes have a resource "thnig": did you mean "thing"?`},
-		{one, "other", "", `neither the CRDs nor Kubernetes have a resource "other": add it`},
-		{one, "things", "apps/v1", `neither the CRDs nor Kubernetes have a resource "things" in group "apps": add it`},
-		{one, "things", "v7", `things.example.com has no version "v7": it has v1alpha1, v2, v1`},
-		{one, "fails", "", "no schemas"},
-		{alone, "th", "", "deployments.apps v1  pods.v1"},
-		{alone, "things", "", `there is no built-in resource "things"`},
-		{two, "thing", "", `"thing" matches several resources: use one of things.example.com, things.spec.example.org`},
-		{two, "th", "", "things.example.com v1  deployments.apps,pods.v1"},
-		{two, "thing.spec.example.org", "", "things.spec.example.org v1  "},
-	} {
-		r, err := c.in.Find(c.request, c.apiVersion)
-		got := ""
+	others := &lookup.Resources{CRDs: []*crd.Definition{define(t, others)}, Names: names, Builtin: builtin}
+	in := map[string]*lookup.Resources{"alone": alone, "one": one, "two": two, "others": others}
+	golden(t, "testdata/resources.txt", func(fields []string) string {
+		r, err := in[fields[0]].Find(fields[1], fields[2])
 		if err != nil {
-			got = err.Error()
-		} else {
-			got = r.Definition().Name() + " " + r.Name() + " " + r.Path + " " + strings.Join(r.Also, ",")
+			return err.Error()
 		}
-		if got != c.want {
-			t.Errorf("%s %s: got %s, want %s", c.request, c.apiVersion, got, c.want)
-		}
-	}
+		return fmt.Sprintf("%s %s, path %q, also %q", r.Definition().Name(), r.Name(), r.Path, r.Also)
+	})
 }
 
 // object is an object with an apiVersion and a kind.
@@ -248,85 +209,18 @@ func TestMissing(t *testing.T) {
 	for _, kind := range []string{"Gg", "Cc", "Ee", "Aa", "Ff", "Bb", "Dd"} {
 		x.Add(in("many.yaml", define(t, minimal("many.com", kind, "v1"))))
 	}
-	for _, c := range []struct {
-		apiVersion, kind string
-		field, want      string
-		unrelated        bool
-	}{
-		{"example.com/v2", "Thing", "apiVersion", `version "v2" of Thing is not served: the CRD in things.yaml serves v1alpha1, v1`, false},
-		{"example.com/v1", "Thnig", "kind", `no CRD found for example.com/v1 Thnig: did you mean "Thing"?`, false},
-		{"example.com/v1", "Other", "kind", `no CRD found for example.com/v1 Other: add it with --crd (the CRDs of its group define Thing)`, false},
-		{"exmaple.com/v3", "Thing", "apiVersion", `no CRD found for exmaple.com/v3 Thing: did you mean "example.com/v1alpha1"?`, false},
-		{"example.org/v1", "Thing", "apiVersion", `no CRD found for example.org/v1 Thing: did you mean "example.com/v1"?`, false},
-		{"example.com", "Thing", "apiVersion", `no CRD found for example.com Thing: did you mean "example.com/v1alpha1"?`, false},
-		{"other.io/v1", "Thing", "kind", `no CRD found for other.io/v1 Thing: add it with --crd`, true},
-		{"a/b/c", "Thing", "apiVersion", `malformed apiVersion "a/b/c": must be group/version, or v1 for the core group`, false},
-		{"", "Thing", "kind", `apiVersion and kind are required`, false},
-		{"apiextensions.k8s.io/v1", "CustomResourceDefiniton", "kind", `apiextensions.k8s.io/v1 CustomResourceDefiniton is not a CRD: did you mean "CustomResourceDefinition"?`, false},
-		{"v1", "CustomResourceDefinition", "apiVersion", `v1 CustomResourceDefinition is not a CRD: did you mean "apiextensions.k8s.io/v1"?`, false},
-		{"apps/v1", "Deployment", "kind", `apps/v1 Deployment is a built-in kind, which has no CRD: skip such objects with --skip-builtin-kinds`, true},
-		{"apps/v1beta1", "Deployment", "apiVersion", `apps/v1beta1 Deployment has not been served since Kubernetes 1.16: did you mean "apps/v1"?`, false},
-		{"v1", "Deployment", "apiVersion", `Kubernetes has no v1 Deployment: did you mean "apps/v1"?`, false},
-		{"apps/v1", "Deplyoment", "kind", `Kubernetes has no apps/v1 Deplyoment: did you mean "Deployment"?`, false},
-		{"app/v1", "Deployment", "apiVersion", `no CRD found for app/v1 Deployment: did you mean "apps/v1"?`, false},
-		{"v1", "PodList", "kind", `Kubernetes stores no objects of v1 PodList`, true},
-		{"v1", "Podd", "kind", `Kubernetes has no v1 Podd: did you mean "Pod"?`, false},
-		{"v1", "Deployments", "kind", `Kubernetes has no v1 Deployments: did you mean "apps/v1 Deployment"?`, false},
-		{"apps/v2", "Deployment", "apiVersion", `Kubernetes has no apps/v2 Deployment: did you mean "apps/v1"?`, false},
-		{"v2", "Pod", "apiVersion", `Kubernetes has no v2 Pod: did you mean "v1"?`, false},
-		{"batch/v1", "Deployment", "apiVersion", `Kubernetes has no batch/v1 Deployment: did you mean "apps/v1"?`, false},
-		{"apps/v1", "Podd", "kind", `Kubernetes has no apps/v1 Podd: did you mean "v1 Pod"?`, false},
-		{"extensions/v1beta1", "Ingress", "apiVersion", `extensions/v1beta1 Ingress has not been served since Kubernetes 1.22: did you mean "networking.k8s.io/v1"?`, false},
-		{"extensions/v1beta1", "PodSecurityPolicy", "kind", `extensions/v1beta1 PodSecurityPolicy has not been served since Kubernetes 1.25`, false},
-		{"policy/v1beta1", "PodDisruptionBudget", "apiVersion", `policy/v1beta1 PodDisruptionBudget has not been served since Kubernetes 1.25: did you mean "policy/v1"?`, false},
-		{"certificates.k8s.io/v1alpha1", "ClusterTrustBundle", "apiVersion", `certificates.k8s.io/v1alpha1 ClusterTrustBundle has not been served since Kubernetes 1.37`, false},
-		{"resource.k8s.io/v1alpha3", "DeviceTaintRule", "kind", `Kubernetes does not serve resource.k8s.io/v1alpha3 DeviceTaintRule by default`, true},
-		{"autoscaling/v1", "Scale", "kind", `Kubernetes stores no objects of autoscaling/v1 Scale`, true},
-		{"core/v1", "Pod", "apiVersion", `no CRD found for core/v1 Pod: did you mean "v1"?`, false},
-		{"core/v1", "Deployment", "kind", `no CRD found for core/v1 Deployment: add it with --crd`, true},
-		{"rbac/v1", "Role", "apiVersion", `no CRD found for rbac/v1 Role: did you mean "rbac.authorization.k8s.io/v1"?`, false},
-		{"networkingk8s.io/v1", "Ingress", "apiVersion", `no CRD found for networkingk8s.io/v1 Ingress: did you mean "networking.k8s.io/v1"?`, false},
-		{"rbac/v1", "Pod", "kind", `no CRD found for rbac/v1 Pod: add it with --crd`, true},
-		{"v1", "Whatever", "kind", `no CRD found for v1 Whatever: add it with --crd`, true},
-		{"apps/V1", "Deployment", "apiVersion", `malformed apiVersion "apps/V1": must be group/version, or v1 for the core group`, false},
-		{"Apps/v1", "X", "apiVersion", `malformed apiVersion "Apps/v1": must be group/version, or v1 for the core group`, false},
-		{"V1", "Pod", "apiVersion", `malformed apiVersion "V1": must be group/version, or v1 for the core group`, false},
-		{"x/example.com", "Thing", "apiVersion", `malformed apiVersion "x/example.com": must be group/version, or v1 for the core group`, false},
-		{"example.com", "Whatever", "apiVersion", `no CRD found for example.com Whatever: did you mean "example.com/v1alpha1"?`, false},
-		{"v1", "Thing", "apiVersion", `no CRD found for v1 Thing: did you mean "example.com/v1"?`, false},
-		{"example.com/v9", "Thing", "apiVersion", `version "v9" of Thing is not served: the CRD in things.yaml serves v1alpha1, v1`, false},
-		{"apiextensions.k8s.io/v1", "CustomResourceDefinitionList", "kind", `no CRD found for apiextensions.k8s.io/v1 CustomResourceDefinitionList: add it with --crd`, true},
-		{"apiextension.k8s.io/v1", "CustomResourceDefinitions", "apiVersion", `apiextension.k8s.io/v1 CustomResourceDefinitions is not a CRD: did you mean "apiextensions.k8s.io/v1"?`, false},
-		{"other.io/v1", "CustomResourceDefinitions", "kind", `no CRD found for other.io/v1 CustomResourceDefinitions: add it with --crd`, true},
-		{"", "CustomResourceDefinition", "apiVersion", `a CRD needs an apiVersion: did you mean "apiextensions.k8s.io/v1"?`, false},
-		{"v1", "", "kind", `apiVersion and kind are required`, false},
-		{"foo/v1", "Single", "kind", `no CRD found for foo/v1 Single: add it with --crd`, true},
-		{"many.com/v1", "Other", "kind", `no CRD found for many.com/v1 Other: add it with --crd (the CRDs of its group define Aa, Bb, Cc, Dd, Ee, and 2 more)`, false},
-		{"many.con/v1", "Aa", "apiVersion", `no CRD found for many.con/v1 Aa: did you mean "many.com/v1"?`, false},
-		{"a.many.org/v2", "Aa", "apiVersion", `no CRD found for a.many.org/v2 Aa: did you mean "a.many.com/v1"?`, false},
-		{"many.a/v1", "Aa", "apiVersion", `no CRD found for many.a/v1 Aa: did you mean "many.com/v1"?`, false},
-		{"a.x/v1", "Aa", "kind", `no CRD found for a.x/v1 Aa: add it with --crd`, true},
-		{"b.many.com/v1", "Zz", "kind", `no CRD found for b.many.com/v1 Zz: add it with --crd`, true},
-		{"broken.org/v3", "Broken", "apiVersion", `no CRD found for broken.org/v3 Broken: did you mean "broken.com/v3"?`, false},
-		{"apps/v9", "Shared", "apiVersion", `no CRD found for apps/v9 Shared: did you mean "shared.com/v1"?`, false},
-		{"v9", "Secret", "apiVersion", `Kubernetes has no v9 Secret: did you mean "v1"?`, false},
-	} {
-		_, err := x.Find(object{c.apiVersion, c.kind})
+	golden(t, "testdata/missing.txt", func(fields []string) string {
+		_, err := x.Find(object{fields[0], fields[1]})
 		var missing *lookup.Missing
 		if !errors.As(err, &missing) {
-			t.Fatalf("%s %s: %v", c.apiVersion, c.kind, err)
+			t.Fatalf("%q: %v", fields, err)
 		}
 		f := missing.Finding()
-		if f.Rule != lookup.RuleMissing || f.Severity != analysis.Error || f.Message != c.want || f.Path != c.field || f.Pointer != "/"+c.field || f.Part != 0 {
-			t.Errorf("%s %s: got %+v", c.apiVersion, c.kind, f)
+		if f.Rule != lookup.RuleMissing || f.Severity != analysis.Error || f.Message != err.Error() || f.Path != missing.Field || f.Pointer != "/"+f.Path || f.Part != 0 {
+			t.Errorf("%q: got %+v", fields, f)
 		}
-		if undefined := strings.Contains(c.want, "of its group define"); missing.Undefined != undefined {
-			t.Errorf("%s %s: undefined is %t", c.apiVersion, c.kind, missing.Undefined)
-		}
-		if err.Error() != c.want || missing.Field != c.field || missing.Unrelated != c.unrelated {
-			t.Errorf("%s %s: got %s %s %t, want %s %s %t", c.apiVersion, c.kind, missing.Field, err, missing.Unrelated, c.field, c.want, c.unrelated)
-		}
-	}
+		return fmt.Sprintf("%s: %v (undefined: %t, unrelated: %t)", missing.Field, err, missing.Undefined, missing.Unrelated)
+	})
 }
 
 // keyed is an object with top-level fields. A value is the beginning of its JSON.

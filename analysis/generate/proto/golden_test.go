@@ -1,8 +1,10 @@
 package proto_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -43,8 +45,14 @@ func TestErrorTexts(t *testing.T) {
 		`{"spec":{"i":true}}`, `{"spec":{"i":1e30}}`, `{"spec":{"i":9223372036854775808}}`, `{"spec":{"i":-9223372036854775809}}`, `{"spec":{"i32":2147483648}}`, `{"spec":{"i32":-2147483649}}`,
 		`{"spec":{"num":9007199254740993}}`, `{"spec":{"num":{}}}`, `{"spec":{"ios":1.5}}`, `{"spec":{"ios":null}}`, `{"spec":{"l":{}}}`, `{"spec":{"l":["a",1]}}`, `{"spec":{"ll":[[1],[""]]}}`, `{"spec":{"m":[]}}`,
 		`{"spec":{"m":{"a/b":1}}}`, `{"spec":{"mm":{"a":{"b":1}}}}`, `{"spec":{"o":{"y":1}}}`, `{"spec":{"r":1}}`, `{"spec":{"rr":{"metadata":{"labels":[]}}}}`, `{"spec":{"nl":["a",2]}}`, `{"spec":{"ns":2}}`,
+		`{"spec":{"i":"1"}}`, `{"spec":{"num":9223372036854775807}}`, `{"spec":{"num":"1"}}`,
 	} {
-		fmt.Fprintf(&b, "%s: %v\n", object, c.Unmarshal([]byte(object), dynamicpb.NewMessage(c.Descriptor())))
+		err := c.Unmarshal([]byte(object), dynamicpb.NewMessage(c.Descriptor()))
+		var problem *genproto.ConversionError
+		if !errors.As(err, &problem) {
+			t.Fatalf("%s: %v", object, err)
+		}
+		fmt.Fprintf(&b, "%s: %v (%s at %q)\n", object, err, problem.Problem, problem.Path)
 	}
 	s, err := genproto.Schema(c.Descriptor())
 	if err != nil {
@@ -75,78 +83,29 @@ func TestReserved(t *testing.T) {
 	testcase.Golden(t, "testdata/reserved.txt", b.String(), *update)
 }
 
-// TestForeignDescriptors compares what is wrong with messages that are almost like generated ones with the
-// texts in testdata.
+// TestForeignDescriptors compares what is wrong with messages that are almost like generated ones, in
+// testdata/messages.txt with their names, with the texts in testdata.
 func TestForeignDescriptors(t *testing.T) {
 	t.Parallel()
-	const (
-		optional = ` label: LABEL_OPTIONAL proto3_optional: true oneof_index: 0 `
-		single   = ` label: LABEL_OPTIONAL `
-		repeated = ` label: LABEL_REPEATED `
-		choice   = ` label: LABEL_OPTIONAL oneof_index: 0 `
-		oneof    = ` oneof_decl {name: "kind"} `
-		own      = ` oneof_decl {name: "_a"} `
-	)
-	field := func(name string, number int, typ, rest string) string {
-		return fmt.Sprintf(`field {name: %q number: %d type: TYPE_%s json_name: %q %s}`, name, number, typ, name, rest)
-	}
-	entry := func(key, value string) string {
-		return `nested_type {name: "EntriesEntry" options {map_entry: true} ` + field("key", 1, key, single) + field("value", 2, value, single) + `}`
+	messages, err := os.ReadFile("testdata/messages.txt")
+	if err != nil {
+		t.Fatal(err)
 	}
 	var b strings.Builder
-	for _, tt := range []struct{ name, text string }{
-		{"nullable", field("null", 1, "BOOL", choice) + field("value", 2, "STRING", choice) + oneof},
-		{"nullable of an enum", field("null", 1, "BOOL", choice) + field("value", 2, "UINT64", choice) + oneof},
-		{"nullable with a string", field("null", 1, "STRING", choice) + field("value", 2, "STRING", choice) + oneof},
-		{"nullable with another name", field("nil", 1, "BOOL", choice) + field("value", 2, "STRING", choice) + oneof},
-		{"nullable with three fields", field("null", 1, "BOOL", choice) + field("value", 2, "STRING", choice) + field("more", 3, "STRING", choice) + oneof},
-		{"nullable with another value", field("null", 1, "BOOL", choice) + field("val", 2, "STRING", choice) + oneof},
-		{"not a choice", field("null", 1, "BOOL", single) + field("value", 2, "STRING", single)},
-		{"int or string", field("int", 1, "INT64", choice) + field("string", 2, "STRING", choice) + oneof},
-		{"int and string", field("int", 1, "INT64", single) + field("string", 2, "STRING", single)},
-		{"string only", field("string", 2, "STRING", single)},
-		{"int32 or string", field("int", 1, "INT32", choice) + field("string", 2, "STRING", choice) + oneof},
-		{"int or bytes", field("int", 1, "INT64", choice) + field("string", 2, "BYTES", choice) + oneof},
-		{"resource", field("raw", 1, "BYTES", optional) + own},
-		{"resources", field("raw", 1, "BYTES", repeated)},
-		{"resource and more", field("raw", 1, "BYTES", optional) + field("a", 3, "STRING", single) + own},
-		{"list", field("items", 1, "STRING", repeated)},
-		{"list of floats", field("items", 1, "FLOAT", repeated)},
-		{"list with another name", field("item", 1, "STRING", repeated)},
-		{"no list", field("items", 1, "STRING", optional) + own},
-		{"no map", field("entries", 1, "STRING", optional) + own},
-		{"map with another name", field("values", 1, "MESSAGE", repeated+` type_name: "ValuesEntry"`) + strings.ReplaceAll(entry("STRING", "INT64"), "EntriesEntry", "ValuesEntry")},
-		{"map", field("entries", 1, "MESSAGE", repeated+` type_name: "EntriesEntry"`) + entry("STRING", "INT64")},
-		{"map of integers", field("entries", 1, "MESSAGE", repeated+` type_name: "EntriesEntry"`) + entry("INT64", "STRING")},
-		{"object", field("a", 3, "STRING", optional) + own},
-		{"object without presence", field("a", 3, "STRING", single)},
-		{"object with a number", field("a", 2, "STRING", optional) + own},
-		{"object with a list", field("a", 3, "STRING", repeated)},
-		{"object with lists", field("empty_fields", 1, "UINT32", repeated) + field("a", 3, "STRING", repeated)},
-		{"object with one empty field", field("empty_fields", 1, "UINT32", single) + field("a", 3, "STRING", repeated)},
-		{"object with empty fields of another type", field("empty_fields", 1, "INT32", repeated) + field("a", 3, "STRING", repeated)},
-		{"object with empty fields of another name", field("empties", 1, "UINT32", repeated) + field("a", 3, "STRING", repeated)},
-		{"object with empty fields of another number", field("empty_fields", 4, "UINT32", repeated) + field("a", 3, "STRING", repeated)},
-		{"object with unknown fields of another number", field("unknown_fields", 1, "BYTES", optional) + own},
-		{"object with unknown fields of another name", field("unknowns", 2, "BYTES", optional) + own},
-		{"object with unknown fields", field("unknown_fields", 2, "BYTES", optional) + own},
-		{"object with unknown text", field("unknown_fields", 2, "STRING", optional) + own},
-		{"object with lists of unknown fields", field("unknown_fields", 2, "BYTES", repeated)},
-		{"object with a wrong name", strings.Replace(field("a", 3, "STRING", optional), `json_name: "a"`, `json_name: "@=%zz"`, 1) + own},
-		{"metadata of another type", field("metadata", 3, "STRING", optional) + own},
-	} {
+	for line := range strings.Lines(string(messages)) {
+		name, text, _ := strings.Cut(line, ": ")
 		var file descriptorpb.FileDescriptorProto
-		if err := prototext.Unmarshal([]byte(`name: "m.proto" package: "p" syntax: "proto3" message_type {name: "M" `+tt.text+`}`), &file); err != nil {
-			t.Fatalf("%s: %v", tt.name, err)
+		if err := prototext.Unmarshal([]byte(`name: "m.proto" package: "p" syntax: "proto3" message_type {name: "M" `+text+`}`), &file); err != nil {
+			t.Fatalf("%s: %v", name, err)
 		}
 		d, err := protodesc.FileOptions{AllowUnresolvable: true}.New(&file, nil)
 		if err != nil {
-			t.Fatalf("%s: %v", tt.name, err)
+			t.Fatalf("%s: %v", name, err)
 		}
 		m := d.Messages().ByName("M")
 		_, err = genproto.NewCodec(m)
 		_, schemaErr := genproto.Schema(m)
-		fmt.Fprintf(&b, "%s: %v; %v\n", tt.name, err, schemaErr)
+		fmt.Fprintf(&b, "%s: %v; %v\n", name, err, schemaErr)
 	}
 	testcase.Golden(t, "testdata/descriptors.txt", b.String(), *update)
 }

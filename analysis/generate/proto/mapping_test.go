@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"reflect"
 	"runtime"
 	"slices"
@@ -15,153 +16,36 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	genproto "espalier.dev/analysis/generate/proto"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
 )
 
-// TestMapping has a spec for each row of the mapping, and the messages that it gives.
+// TestMapping has the properties of a spec for each row of the mapping in testdata/mapping.txt, each after a line
+// "=== NAME", and the messages that they give, after a line >>>.
 func TestMapping(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, spec, want string }{
-		{"scalars", `{a: {type: string}, b: {type: integer}, c: {type: integer, format: int32}, d: {type: number, format: float}, e: {type: boolean}, f: {type: string, format: byte, enum: [x]}}`,
-			`message TestSpec {
-  optional string a = 3 [json_name = "a"];
-  optional int64 b = 4 [json_name = "b"];
-  // @format int32
-  optional int32 c = 5 [json_name = "c"];
-  // @format float
-  optional double d = 6 [json_name = "d"];
-  optional bool e = 7 [json_name = "e"];
-  // @format byte
-  // @enum "x"
-  optional string f = 8 [json_name = "f"];
-}`},
-		{"int-or-string", `{port: {x-kubernetes-int-or-string: true}}`,
-			`message IntOrString {
-  oneof kind {
-    int64 int = 1 [json_name = "int"];
-    string string = 2 [json_name = "string"];
-  }
-}
-message TestSpec {
-  optional IntOrString port = 3 [json_name = "port"];
-}`},
-		{"nullable", `{a: {type: string, nullable: true}, b: {type: array, nullable: true, items: {type: object, nullable: true}}}`,
-			`message TestSpec {
-  optional TestSpecAOrNull a = 3 [json_name = "a"];
-  optional TestSpecBOrNull_2 b = 4 [json_name = "b"];
-}
-message TestSpecAOrNull {
-  oneof kind {
-    bool null = 1 [json_name = "null"];
-    string value = 2 [json_name = "value"];
-  }
-}
-message TestSpecB {}
-message TestSpecBList {
-  repeated TestSpecBOrNull items = 1 [json_name = "items"];
-}
-message TestSpecBOrNull {
-  oneof kind {
-    bool null = 1 [json_name = "null"];
-    TestSpecB value = 2 [json_name = "value"];
-  }
-}
-message TestSpecBOrNull_2 {
-  oneof kind {
-    bool null = 1 [json_name = "null"];
-    TestSpecBList value = 2 [json_name = "value"];
-  }
-}`},
-		{"nested lists and maps", `{a: {type: array, items: {type: array, items: {type: string}}}, b: {type: object, additionalProperties: {type: object, additionalProperties: {type: integer}}}}`,
-			`message TestSpec {
-  // The numbers of the lists and maps that are present and empty.
-  repeated uint32 empty_fields = 1 [json_name = "@empty"];
-  repeated TestSpecAList a = 3 [json_name = "a"];
-  map<string, TestSpecBMap> b = 4 [json_name = "b"];
-}
-message TestSpecAList {
-  repeated string items = 1 [json_name = "items"];
-}
-message TestSpecBMap {
-  map<string, int64> entries = 1 [json_name = "entries"];
-}`},
-		{"unknown fields and JSON", `{any: {x-kubernetes-preserve-unknown-fields: true}, open: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: string}}}}`,
-			`message TestSpec {
-  optional bytes any = 3 [json_name = "any"];
-  optional TestSpecOpen open = 4 [json_name = "open"];
-}
-message TestSpecOpen {
-  // All other fields, as a JSON object.
-  optional bytes unknown_fields = 2 [json_name = "@unknown"];
-  optional string a = 3 [json_name = "a"];
-}`},
-		{"embedded resources", `{any: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}, some: {type: object, x-kubernetes-embedded-resource: true, properties: {data: {type: string}}}}`,
-			`message EmbeddedResource {
-  optional bytes raw = 1 [json_name = "raw"];
-}
-message TestSpec {
-  optional EmbeddedResource any = 3 [json_name = "any"];
-  optional TestSpecSome some = 4 [json_name = "some"];
-}
-message TestSpecSome {
-  optional string api_version = 3 [json_name = "apiVersion"];
-  optional string kind = 4 [json_name = "kind"];
-  optional ObjectMeta metadata = 5 [json_name = "metadata"];
-  optional string data = 6 [json_name = "data"];
-}`},
-		{"names", `{fooBar: {type: string}, foo_bar: {type: string}, FooBar: {type: string}, podCIDRs: {type: string}, "0": {type: string}, "é": {type: string}, "": {type: string}, emptyFields: {type: string}, "@empty": {type: array, items: {type: string}}, message: {type: string}, "a\"\\\n": {type: string}}`,
-			`message TestSpec {
-  // The numbers of the lists and maps that are present and empty.
-  repeated uint32 empty_fields = 1 [json_name = "@empty"];
-  optional string field = 3 [json_name = ""];
-  optional string field_0 = 4 [json_name = "0"];
-  repeated string empty = 5 [json_name = "@=@empty"];
-  optional string foo_bar = 6 [json_name = "FooBar"];
-  optional string a = 7 [json_name = "a\"\\\012"];
-  optional string empty_fields_2 = 8 [json_name = "emptyFields"];
-  optional string foo_bar_2 = 9 [json_name = "fooBar"];
-  optional string foo_bar_3 = 10 [json_name = "foo_bar"];
-  optional string message = 11 [json_name = "message"];
-  optional string pod_cidrs = 12 [json_name = "podCIDRs"];
-  optional string field_2 = 13 [json_name = "\303\251"];
-}`},
-		{"validations", `{a: {type: array, minItems: 1, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, required: [k], properties: {k: {type: string, readOnly: true, default: "<", pattern: ^a$}}, oneOf: [{maxProperties: 1}]}}, b: {type: object, additionalProperties: {type: integer, minimum: 1}}}`,
-			`message TestSpec {
-  // The numbers of the lists and maps that are present and empty.
-  repeated uint32 empty_fields = 1 [json_name = "@empty"];
-  // @listType map
-  // @listMapKey k
-  // @minItems 1
-  // @items @schema {"oneOf":[{"maxProperties":1}]}
-  repeated TestSpecA a = 3 [json_name = "a"];
-  // @values @minimum 1
-  map<string, int64> b = 4 [json_name = "b"];
-}
-message TestSpecA {
-  // @default "<"
-  // @pattern ^a$
-  // @readOnly
-  // @required
-  optional string k = 3 [json_name = "k"];
-}`},
-		{"comments", `{a: {type: string, description: "First line.\nSecond */ line.\r\n\n\u2028Third\u0000."}}`,
-			`message TestSpec {
-  // First line.
-  // Second */ line.
-  //
-  //  Third .
-  optional string a = 3 [json_name = "a"];
-}`},
-	} {
-		t.Run("S-16 "+c.name, func(t *testing.T) {
-			f := file(one(t, crdOf("Test", "{type: object, properties: "+c.spec+"}")))
+	const golden = "testdata/mapping.txt"
+	text, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for block := range strings.SplitSeq(strings.TrimPrefix(strings.TrimSpace(string(text)), "=== "), "\n\n=== ") {
+		input, want, _ := strings.Cut(block, "\n>>>\n")
+		name, properties, _ := strings.Cut(input, "\n")
+		t.Run("S-16 "+name, func(t *testing.T) {
+			f := file(one(t, crdOf("Test", "{type: object, properties: "+properties+"}")))
 			if _, err := f.Descriptor("types.proto"); err != nil {
 				t.Error(err)
 			}
-			if got := ownMessages(string(f.Text())); got != c.want {
-				t.Errorf("%s\nwant:\n%s", got, c.want)
+			got := ownMessages(string(f.Text()))
+			if fmt.Fprintf(&all, "\n=== %s\n>>>\n%s\n", input, got); got != want && !*update {
+				t.Errorf("%s\nwant:\n%s", got, want)
 			}
 		})
+	}
+	if *update {
+		testcase.Golden(t, golden, strings.TrimPrefix(all.String(), "\n"), true)
 	}
 }
 
@@ -236,43 +120,10 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestConversionErrors has objects that the message cannot hold without loss.
-func TestConversionErrors(t *testing.T) {
+// TestNullMetadata checks that null in metadata is absent.
+func TestNullMetadata(t *testing.T) {
 	t.Parallel()
 	c := everythingCodec(t)
-	for _, tc := range []struct {
-		object, path string
-		problem      genproto.ConversionProblem
-	}{
-		{`{`, "", genproto.InvalidJSON},
-		{`[]`, "", genproto.WrongType},
-		{`{"spec":null}`, "/spec", genproto.WrongType},
-		{`{"other":1}`, "/other", genproto.UnknownField},
-		{`{"metadata":{"other":1}}`, "/metadata/other", genproto.UnknownField},
-		{`{"spec":{"s":1}}`, "/spec/s", genproto.WrongType},
-		{`{"spec":{"b":"true"}}`, "/spec/b", genproto.WrongType},
-		{`{"spec":{"i":1.5}}`, "/spec/i", genproto.WrongType},
-		{`{"spec":{"i":"1"}}`, "/spec/i", genproto.WrongType},
-		{`{"spec":{"i":1e30}}`, "/spec/i", genproto.OutOfRange},
-		{`{"spec":{"i32":2147483648}}`, "/spec/i32", genproto.OutOfRange},
-		{`{"spec":{"num":9007199254740993}}`, "/spec/num", genproto.OutOfRange},
-		{`{"spec":{"num":9223372036854775807}}`, "/spec/num", genproto.OutOfRange},
-		{`{"spec":{"num":"1"}}`, "/spec/num", genproto.WrongType},
-		{`{"spec":{"ios":1.5}}`, "/spec/ios", genproto.WrongType},
-		{`{"spec":{"l":{}}}`, "/spec/l", genproto.WrongType},
-		{`{"spec":{"l":["a",1]}}`, "/spec/l/1", genproto.WrongType},
-		{`{"spec":{"m":[]}}`, "/spec/m", genproto.WrongType},
-		{`{"spec":{"m":{"a/b":1}}}`, "/spec/m/a~1b", genproto.WrongType},
-		{`{"spec":{"o":{"y":1}}}`, "/spec/o/y", genproto.UnknownField},
-		{`{"spec":{"r":1}}`, "/spec/r", genproto.WrongType},
-	} {
-		err := c.Unmarshal([]byte(tc.object), dynamicpb.NewMessage(c.Descriptor()))
-		var problem *genproto.ConversionError
-		if !errors.As(err, &problem) || problem.Path != tc.path || problem.Problem != tc.problem {
-			t.Errorf("%s: %v, want %q at %q", tc.object, err, tc.problem, tc.path)
-		}
-	}
-	// Null in metadata is absent.
 	m := dynamicpb.NewMessage(c.Descriptor())
 	if err := c.Unmarshal([]byte(`{"metadata":{"creationTimestamp":null}}`), m); err != nil {
 		t.Error(err)
