@@ -47,10 +47,16 @@ spec:
       openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}
 `
 
+// found has the metrics once a server has run.
+var found map[string]metric
+
 // metrics returns all metrics of a server, by name: those that are registered, with the labels that they
 // can have, and the types of those that /metrics has.
 func metrics(t *testing.T) map[string]metric {
 	t.Helper()
+	if found != nil {
+		return found
+	}
 	server := espaliertest.Start(t, espaliertest.WithEtcd(), espaliertest.WithCRDs([]byte(crd)), espaliertest.WithFlags("--check-stored-objects"))
 	client, err := rest.HTTPClientFor(server.Config())
 	if err != nil {
@@ -79,7 +85,7 @@ func metrics(t *testing.T) map[string]metric {
 	do(http.MethodGet, "/apis/example.com/v1/crontabs", "")
 	do(http.MethodDelete, "/apis/example.com/v1/namespaces/default/crontabs/a", "")
 
-	found := registered(t)
+	found = registered(t)
 	families, err := textParser().TextToMetricFamilies(strings.NewReader(do(http.MethodGet, "/metrics", "")))
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +132,7 @@ func registered(t *testing.T) map[string]metric {
 		registry.Describe(descriptions)
 		close(descriptions)
 	}()
-	found := map[string]metric{}
+	all := map[string]metric{}
 	for d := range descriptions {
 		fields := reflect.ValueOf(d).Elem()
 		m := metric{help: fields.FieldByName("help").String(), kind: kinds[fields.FieldByName("id").Uint()]}
@@ -134,9 +140,9 @@ func registered(t *testing.T) map[string]metric {
 			m.labels = append(m.labels, label.String())
 		}
 		slices.Sort(m.labels)
-		found[fields.FieldByName("fqName").String()] = m
+		all[fields.FieldByName("fqName").String()] = m
 	}
-	return found
+	return all
 }
 
 // textParser returns a parser of the format of /metrics.
