@@ -142,16 +142,6 @@ func TestLinks(t *testing.T) {
 	b.visit(link(t, []int{1}))
 	b.visit(link(t, map[string]any{"crds": "", "object": "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: shared\n"}))
 	b.text("Accepted: an API server would create this object")
-	t.Run("share", func(t *testing.T) {
-		b.typeAt("Object", "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: Not-Valid\n")
-		b.text("Rejected")
-		before := b.eval("location.hash")
-		b.click("Share")
-		b.wait("location.hash !== " + quoted(t, before))
-		b.run(chromedp.Reload())
-		b.text("Not-Valid")
-		b.text("Rejected")
-	})
 }
 
 // TestShareLimit shows that a state that no browser opens as a link is not shared.
