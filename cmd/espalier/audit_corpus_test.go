@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -29,39 +28,12 @@ import (
 	"espalier.dev/espaliertest"
 	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
-	"espalier.dev/server/etcd/etcdtest"
 )
 
-// auditedEtcd is an etcd, and a server that uses it.
-type auditedEtcd struct {
-	client   *clientv3.Client
-	endpoint string
-	server   *espaliertest.Server
-}
-
-func newAuditedEtcd(t *testing.T, options ...espaliertest.Option) *auditedEtcd {
+// newAuditedServer starts a server that stores objects in namespaces that do not exist.
+func newAuditedServer(t *testing.T, options ...espaliertest.Option) *etcdServer {
 	t.Helper()
-	client := etcdtest.Start(t)
-	return &auditedEtcd{client: client, endpoint: client.Endpoints()[0], server: espaliertest.Start(t, append(options, espaliertest.WithFlags("--etcd-servers="+client.Endpoints()[0], "--disable-admission-plugins=NamespaceLifecycle"))...)}
-}
-
-// snapshot saves a snapshot, as etcdctl does.
-func (e *auditedEtcd) snapshot(t *testing.T) string {
-	t.Helper()
-	in, err := e.client.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	data, err := io.ReadAll(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "snapshot.db")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return newEtcdServer(t, append(options, espaliertest.WithFlags("--disable-admission-plugins=NamespaceLifecycle"))...)
 }
 
 // auditReport is the report of audit as JSON.
@@ -96,7 +68,7 @@ func TestAuditCorpus(t *testing.T) {
 		t.Skip("the corpus takes a while")
 	}
 	t.Parallel()
-	e := newAuditedEtcd(t)
+	e := newAuditedServer(t)
 	definitions, objects := loadAuditCorpus(t)
 	var sources []any
 	for _, d := range definitions {
@@ -106,8 +78,8 @@ func TestAuditCorpus(t *testing.T) {
 		}
 		sources = append(sources, text)
 	}
-	e.server.InstallCRDs(t, sources...)
-	client := dynamic.NewForConfigOrDie(e.server.Config())
+	e.InstallCRDs(t, sources...)
+	client := dynamic.NewForConfigOrDie(e.Config())
 	accepted := 0
 	for _, o := range objects {
 		gvk := o.GroupVersionKind()
@@ -124,7 +96,7 @@ func TestAuditCorpus(t *testing.T) {
 	}
 	// The server has stored nothing that is unspecified. What was accepted in another version need
 	// not be valid in the storage version. The API says the same.
-	_, text, served := runAudit(t, "--kubeconfig", e.server.Kubeconfig(), "--semantics", "kubernetes")
+	_, text, served := runAudit(t, "--kubeconfig", e.Kubeconfig(), "--semantics", "kubernetes")
 	_, _, normal := runAudit(t, "--etcd-servers", e.endpoint)
 	if normal.Summary.Objects != accepted || normal.Summary.Unspecified != 0 || served.Summary != normal.Summary || !strings.Contains(text, ruleServed) {
 		t.Errorf("with %d objects, the cluster has %+v, its etcd %+v: %s", accepted, served.Summary, normal.Summary, text)
@@ -138,7 +110,7 @@ func TestAuditCorpus(t *testing.T) {
 	values[objects[0].key("cut")] = []byte(`{"apiVersion":"v1","kind":`)
 	values[objects[1].key("list")] = []byte(`[]`)
 	for key, value := range values {
-		if _, err := e.client.Put(t.Context(), key, string(value)); err != nil {
+		if _, err := e.etcd.Put(t.Context(), key, string(value)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -155,7 +127,7 @@ func TestAuditCorpus(t *testing.T) {
 	// What the engine finds in each object.
 	want := map[string]map[string]bool{}
 	failing := 0
-	for key, value := range stored(t, e.client, definitions) {
+	for key, value := range stored(t, e.etcd, definitions) {
 		r, err := compliance.New(key.definition).Inspect(t.Context(), value)
 		if err != nil {
 			t.Fatal(err)

@@ -19,11 +19,11 @@ import (
 // audit of its etcd, also what the API hides.
 func TestAuditServer(t *testing.T) {
 	t.Parallel()
-	e := newAuditedEtcd(t, espaliertest.WithSemantics(schema.KEP))
-	e.server.InstallCRDs(t, []byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"jobs.example.com"},"spec":{"group":"example.com",
+	e := newAuditedServer(t, espaliertest.WithSemantics(schema.KEP))
+	e.InstallCRDs(t, []byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"jobs.example.com"},"spec":{"group":"example.com",
 		"names":{"plural":"jobs","singular":"job","kind":"Job","listKind":"JobList"},"scope":"Namespaced","versions":[
 		{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"steps":{"type":"array","items":{"type":"object","properties":{"n":{"type":"integer"}}}}}}}}}}]}}`))
-	jobs := dynamic.NewForConfigOrDie(e.server.Config()).Resource(runtimeschema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "jobs"}).Namespace("team")
+	jobs := dynamic.NewForConfigOrDie(e.Config()).Resource(runtimeschema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "jobs"}).Namespace("team")
 	for i := range 70 {
 		name := fmt.Sprintf("job-%d", i)
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Job", "metadata": map[string]any{"name": name}, "spec": map[string]any{"steps": []any{map[string]any{"n": int64(i)}}}}}
@@ -31,7 +31,7 @@ func TestAuditServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		key := "/registry/example.com/jobs/team/" + name
-		resp, err := e.client.Get(t.Context(), key)
+		resp, err := e.etcd.Get(t.Context(), key)
 		if err != nil || len(resp.Kvs) != 1 {
 			t.Fatal(resp, err)
 		}
@@ -46,7 +46,7 @@ func TestAuditServer(t *testing.T) {
 		default:
 			continue
 		}
-		if _, err := e.client.Put(t.Context(), key, value); err != nil {
+		if _, err := e.etcd.Put(t.Context(), key, value); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,7 +66,7 @@ func TestAuditServer(t *testing.T) {
 	var got auditReport
 	text := ""
 	for range 100 {
-		if _, text, got = runAudit(t, "--kubeconfig", e.server.Kubeconfig()); got.Summary == want.Summary {
+		if _, text, got = runAudit(t, "--kubeconfig", e.Kubeconfig()); got.Summary == want.Summary {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)

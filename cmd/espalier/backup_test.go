@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -81,20 +80,11 @@ func serveData(t *testing.T, dir string) (c dataClient, stop func()) {
 // do sends a request, and returns the status and the body of the answer.
 func (c dataClient) do(method, path, body string) (int, string) {
 	c.t.Helper()
-	req, err := http.NewRequestWithContext(c.t.Context(), method, c.host+path, strings.NewReader(body))
+	code, text, _, err := request(c.t.Context(), c.client, method, c.host+path, []byte(body))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.client.Do(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	text, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		c.t.Fatal(err)
-	}
-	return resp.StatusCode, string(text)
+	return code, string(text)
 }
 
 const (

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -129,25 +128,13 @@ const (
 
 // createDry creates an object in a dry run.
 func createDry(t *testing.T, client *http.Client, url string, text []byte) (answer, message string) {
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"?dryRun=All&fieldValidation=Warn", bytes.NewReader(text))
-	if err != nil {
-		t.Error(err)
-		return "", ""
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Error(err)
-		return "", ""
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
+	code, body, _, err := request(t.Context(), client, http.MethodPost, url+"?dryRun=All&fieldValidation=Warn", text)
 	if err != nil {
 		t.Error(err)
 		return "", ""
 	}
 	var status metav1.Status
-	if resp.StatusCode < 300 {
+	if code < 300 {
 		return accepted, ""
 	}
 	if err := json.Unmarshal(body, &status); err != nil {

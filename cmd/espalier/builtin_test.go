@@ -1,12 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -21,45 +20,27 @@ import (
 	"espalier.dev/espaliertest"
 )
 
-// builtinRequests are requests that write objects of built-in kinds. A request without an old
-// object is a POST; a request with one is a PUT after a POST of the old object.
-func builtinRequests() []struct{ path, old, object string } {
-	const (
-		deployments = "/apis/apps/v1/namespaces/default/deployments"
-		template    = `template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: nginx}]}}`
-	)
-	return []struct{ path, old, object string }{
-		{deployments, "", `{apiVersion: apps/v1, kind: Deployment, metadata: {name: valid}, spec: {selector: {matchLabels: {app: web}}, ` + template + `}}`},
-		{deployments, "", `{apiVersion: apps/v1, kind: Deployment, metadata: {name: Web, labels: {"a b": c}}, spec: {replicas: -1, selector: {matchLabels: {app: other}}, ` + template + `}}`},
-		{deployments, "", `{apiVersion: apps/v1, kind: Deployment, metadata: {name: empty}}`},
-		{deployments, "", `{apiVersion: apps/v1, kind: Deployment, metadata: {name: typo}, spec: {replcas: 1, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: nginx, port: 80}]}}}}`},
-		{deployments, "", `{apiVersion: apps/v1, kind: Deployment, metadata: {name: strategy}, spec: {strategy: {type: Recreate, rollingUpdate: {maxSurge: 120%, maxUnavailable: 0}}, selector: {matchLabels: {app: web}}, ` + template + `}}`},
-		{deployments,
-			`{apiVersion: apps/v1, kind: Deployment, metadata: {name: changed}, spec: {selector: {matchLabels: {app: web}}, ` + template + `}}`,
-			`{apiVersion: apps/v1, kind: Deployment, metadata: {name: changed}, spec: {selector: {matchLabels: {app: other}}, template: {metadata: {labels: {app: other}}, spec: {containers: []}}}}`},
-		{"/api/v1/namespaces/default/pods", "", `{apiVersion: v1, kind: Pod, metadata: {name: pod}, spec: {
-			restartPolicy: Sometimes, nodeSelector: {beta.kubernetes.io/arch: amd64}, volumes: [{name: v, emptyDir: {}}, {name: v, hostPath: {path: ../x}}],
-			containers: [{name: UPPER, image: a, env: [{name: "", value: b}], resources: {limits: {cpu: 1}, requests: {cpu: 2, what: 1}}, livenessProbe: {httpGet: {port: 0}, tcpSocket: {port: 1}}, volumeMounts: [{name: none, mountPath: /x}]}]}}`},
-		{"/api/v1/namespaces/default/pods", "", `{apiVersion: v1, kind: Pod, metadata: {name: warned}, spec: {automountServiceAccountToken: false, nodeSelector: {beta.kubernetes.io/os: linux}, containers: [{name: a, image: a, env: [{name: A, value: a}, {name: A, value: b}]}]}}`},
-		{"/api/v1/namespaces/default/pods", "", `{apiVersion: v1, kind: Pod, metadata: {name: token}, spec: {containers: [{name: a, image: a}], volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: token}}]}}]}}`},
-		{"/api/v1/namespaces/default/services", "", `{apiVersion: v1, kind: Service, metadata: {name: "1a"}, spec: {type: NodePrt, ports: [{port: 0}, {port: 99999, protocol: ICMP}], sessionAffinity: Always}}`},
-		{"/api/v1/namespaces/default/services", "", `{apiVersion: v1, kind: Service, metadata: {name: families}, spec: {ports: [{port: 80}], clusterIPs: [10.0.0.1], ipFamilyPolicy: Maybe}}`},
-		{"/api/v1/namespaces/default/configmaps", "", `{apiVersion: v1, kind: ConfigMap, metadata: {name: managed, managedFields: [{manager: a, operation: What, fieldsType: X}]}}`},
-		{"/api/v1/namespaces/default/configmaps", "", `{apiVersion: v1, kind: ConfigMap, metadata: {name: keys}, data: {"a b": c, x: z}, binaryData: {x: eA==}}`},
-		{"/api/v1/namespaces/default/configmaps",
-			`{apiVersion: v1, kind: ConfigMap, metadata: {name: fixed}, immutable: true, data: {a: b}}`,
-			`{apiVersion: v1, kind: ConfigMap, metadata: {name: fixed}, immutable: false, data: {a: c}}`},
-		{"/api/v1/namespaces/default/configmaps", "", `{apiVersion: v1, kind: ConfigMap, metadata: {name: types}, data: {a: 1}}`},
-		{"/api/v1/namespaces/default/secrets", "", `{apiVersion: v1, kind: Secret, metadata: {name: tls}, type: kubernetes.io/tls, data: {a: eA==}}`},
-		{"/api/v1/namespaces/default/persistentvolumeclaims", "", `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: claim}, spec: {accessModes: [ReadWrite], resources: {requests: {storage: -1}}}}`},
-		{"/apis/batch/v1/namespaces/default/cronjobs", "", `{apiVersion: batch/v1, kind: CronJob, metadata: {name: job}, spec: {schedule: "* * *", concurrencyPolicy: Maybe, jobTemplate: {spec: {backoffLimit: -1, template: {spec: {containers: [{name: a, image: a}]}}}}}}`},
-		{"/apis/networking.k8s.io/v1/namespaces/default/ingresses", "", `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: in}, spec: {rules: [{host: "*.", http: {paths: [{path: x, backend: {service: {name: a}}}]}}]}}`},
-		{"/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", "", `{apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler, metadata: {name: hpa}, spec: {maxReplicas: 0, scaleTargetRef: {kind: Deployment}}}`},
-		{"/apis/rbac.authorization.k8s.io/v1/clusterroles", "", `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: "a/b", namespace: ignored}, rules: [{apiGroups: [""], resources: [pods]}]}`},
-		{"/apis/policy/v1/namespaces/default/poddisruptionbudgets", "", `{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: pdb}, spec: {minAvailable: 120%, maxUnavailable: -1, selector: {matchExpressions: [{key: a, operator: Is}]}}}`},
-		{"/api/v1/namespaces", "", `{apiVersion: v1, kind: Namespace, metadata: {name: A_B}}`},
-		{"/apis/storage.k8s.io/v1/storageclasses", "", `{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: sc}, provisioner: "", reclaimPolicy: Burn}`},
+// builtinRequest is a request that writes an object of a built-in kind.
+type builtinRequest struct {
+	Path        string
+	Old, Object json.RawMessage
+}
+
+// builtinRequests returns the requests in testdata.
+func builtinRequests(t *testing.T) (all []builtinRequest) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/builtin-requests.yaml")
+	if err != nil {
+		t.Fatal(err)
 	}
+	for _, document := range strings.Split(string(text), "\n---\n")[1:] {
+		var r builtinRequest
+		if err := yaml.UnmarshalStrict([]byte(document), &r); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
 }
 
 // TestBuiltinAsServer compares what validate reports about objects of built-in kinds with the
@@ -71,32 +52,18 @@ func TestBuiltinAsServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	send := func(method, path, object string) (status metav1.Status, warnings []string) {
+	send := func(method, path string, body []byte) (status metav1.Status, warnings []string) {
 		t.Helper()
-		body, err := yaml.YAMLToJSON([]byte(object))
+		code, text, header, err := request(t.Context(), client, method, server.URL()+path+"?fieldValidation=Warn", body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		req, err := http.NewRequestWithContext(t.Context(), method, server.URL()+path+"?fieldValidation=Warn", bytes.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = resp.Body.Close() }()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if resp.StatusCode >= 300 {
+		if code >= 300 {
 			if err := json.Unmarshal(text, &status); err != nil {
 				t.Fatalf("%v: %s", err, text)
 			}
 		}
-		for _, value := range resp.Header.Values("Warning") {
+		for _, value := range header.Values("Warning") {
 			_, quoted, _ := strings.Cut(value, `299 - `)
 			var text string
 			if err := json.Unmarshal([]byte(quoted), &text); err != nil {
@@ -107,27 +74,19 @@ func TestBuiltinAsServer(t *testing.T) {
 		return status, warnings
 	}
 	causes := 0
-	for _, r := range builtinRequests() {
-		source, err := yaml.YAMLToJSON([]byte(r.object))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, r := range builtinRequests(t) {
 		var named metav1.PartialObjectMetadata
-		if err := json.Unmarshal(source, &named); err != nil {
+		if err := json.Unmarshal(r.Object, &named); err != nil {
 			t.Fatal(err)
 		}
-		var old []byte
-		method, path := http.MethodPost, r.path
-		if r.old != "" {
-			if status, _ := send(http.MethodPost, r.path, r.old); status.Status != "" {
+		method, path := http.MethodPost, r.Path
+		if r.Old != nil {
+			if status, _ := send(http.MethodPost, r.Path, r.Old); status.Status != "" {
 				t.Fatal(status.Message)
 			}
-			method, path = http.MethodPut, r.path+"/"+url.PathEscape(named.Name)
-			if old, err = yaml.YAMLToJSON([]byte(r.old)); err != nil {
-				t.Fatal(err)
-			}
+			method, path = http.MethodPut, r.Path+"/"+url.PathEscape(named.Name)
 		}
-		status, warnings := send(method, path, r.object)
+		status, warnings := send(method, path, r.Object)
 		var want []string
 		if status.Details != nil {
 			for _, cause := range status.Details.Causes {
@@ -142,7 +101,7 @@ func TestBuiltinAsServer(t *testing.T) {
 			want = append(want, object.RuleDecode)
 		}
 		var got []string
-		for _, f := range builtinChecker().Check(t.Context(), source, old, object.Warn) {
+		for _, f := range builtinChecker().Check(t.Context(), r.Object, r.Old, object.Warn) {
 			message := strings.Join(append([]string{f.Message}, f.Detail...), "\n")
 			if f.Path != "" {
 				message = f.Path + ": " + message
@@ -163,7 +122,7 @@ func TestBuiltinAsServer(t *testing.T) {
 		slices.Sort(want)
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
-			t.Errorf("%s %s\n%s\ngot:\n%s\nwant:\n%s\n%s", method, path, r.object, strings.Join(got, "\n"), strings.Join(want, "\n"), status.Message)
+			t.Errorf("%s %s\n%s\ngot:\n%s\nwant:\n%s\n%s", method, path, r.Object, strings.Join(got, "\n"), strings.Join(want, "\n"), status.Message)
 		}
 	}
 	if causes < 40 {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -277,7 +276,7 @@ func TestEnvtestHelp(t *testing.T) {
 		if code := c.exit(t); code != 0 || !strings.Contains(c.stdout.String()+c.stderr.String(), flag) {
 			t.Errorf("%s --help exits with %d: %s%s", name, code, &c.stdout, &c.stderr)
 		}
-		if bytes.Contains(c.stdout.Bytes(), []byte("insecure-port")) {
+		if strings.Contains(c.stdout.String(), "insecure-port") {
 			t.Errorf("%s has the flag --insecure-port, which envtest would use", name)
 		}
 	}

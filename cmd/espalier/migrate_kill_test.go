@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,28 +21,22 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"espalier.dev/espaliertest"
-	"espalier.dev/server/etcd/etcdtest"
 )
 
-// storedCluster is a server whose etcd is accessible.
+// storedCluster is a server with jobs.
 type storedCluster struct {
-	*espaliertest.Server
-	etcd *clientv3.Client
+	*etcdServer
 	jobs dynamic.NamespaceableResourceInterface
 }
 
-// endpoint returns the address of etcd.
-func (c *storedCluster) endpoint() string { return c.etcd.Endpoints()[0] }
-
 func newStoredCluster(t *testing.T, crds ...any) *storedCluster {
 	t.Helper()
-	client := etcdtest.Start(t)
-	s := espaliertest.Start(t, espaliertest.WithCRDs(crds...), espaliertest.WithFlags("--etcd-servers="+client.Endpoints()[0]))
+	s := newEtcdServer(t, espaliertest.WithCRDs(crds...))
 	d, err := dynamic.NewForConfig(s.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &storedCluster{s, client, d.Resource(runtimeschema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "jobs"})}
+	return &storedCluster{s, d.Resource(runtimeschema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "jobs"})}
 }
 
 // create creates a job.
@@ -56,7 +49,7 @@ func (c *storedCluster) create(ctx context.Context, name string, spec map[string
 // summary runs migrate with -o json and returns the summary of the jobs.
 func (c *storedCluster) summary(t *testing.T, args ...string) migratedCRD {
 	t.Helper()
-	stdout, stderr, code := runMigrate(t, c.Server, append([]string{"jobs.example.com", "--etcd-servers", c.endpoint(), "-o", "json"}, args...)...)
+	stdout, stderr, code := runMigrate(t, c.Server, append([]string{"jobs.example.com", "--etcd-servers", c.endpoint, "-o", "json"}, args...)...)
 	var report struct{ CRDs []migratedCRD }
 	if err := json.Unmarshal([]byte(stdout), &report); err != nil || code != 0 || len(report.CRDs) != 1 {
 		t.Fatalf("%v in %s\nstderr: %s\nexit code %d", err, stdout, stderr, code)
@@ -121,7 +114,7 @@ func killMigration(t *testing.T, most int) (killed int) {
 	backup := filepath.Join(t.TempDir(), "backup.jsonl")
 	var last *process
 	for ; ; killed++ {
-		p := startProcess(t, nil, "migrate", "jobs.example.com", "--kubeconfig", c.Kubeconfig(), "--etcd-servers", c.endpoint(),
+		p := startProcess(t, nil, "migrate", "jobs.example.com", "--kubeconfig", c.Kubeconfig(), "--etcd-servers", c.endpoint,
 			"--write", "--backup", backup, "--rate", "400", "-o", "json")
 		last = p
 		if killed < most && killWhileWriting(t, p, backup) {
@@ -133,7 +126,7 @@ func killMigration(t *testing.T, most int) (killed int) {
 	cancel()
 	writing.Wait()
 	var report struct{ CRDs []migratedCRD }
-	if err := json.Unmarshal(last.stdout.Bytes(), &report); err != nil || code != 0 || len(report.CRDs) != 1 {
+	if err := json.Unmarshal([]byte(last.stdout.String()), &report); err != nil || code != 0 || len(report.CRDs) != 1 {
 		t.Fatalf("after %d kills: %v in %s\nstderr: %s\nexit code %d", killed, err, &last.stdout, &last.stderr, code)
 	}
 	if s := report.CRDs[0]; *s.DroppedFields != *before.DroppedFields || *s.DroppedFrom != *before.DroppedFrom || !s.Complete {

@@ -140,18 +140,21 @@ func TestMigrate(t *testing.T) {
 
 		// The dry run says what would be dropped.
 		backup := filepath.Join(t.TempDir(), "backup.jsonl")
-		stdout, stderr, code := runMigrate(t, c.Server, "jobs.example.com", "--etcd-servers", c.endpoint())
+		stdout, stderr, code := runMigrate(t, c.Server, "jobs.example.com", "--etcd-servers", c.endpoint)
 		if code != 0 || strings.Count(stdout, "\n-  privileged: true\n") != 3 || !strings.Contains(stdout, "--- stored/jobs.example.com/default/job-2\n") ||
 			!strings.HasSuffix(stdout, "jobs.example.com: 5 objects: 3 to be rewritten, 2 unchanged; 3 fields to be dropped from 3 objects\n") || stderr != "nothing was written: add --write to migrate\n" || privileged() != 3 {
 			t.Errorf("the dry run exits with %d: %s%s", code, stdout, stderr)
 		}
 
 		// The migration is killed, and continues where it was.
-		p := startProcess(t, nil, "migrate", "jobs.example.com", "--kubeconfig", c.Kubeconfig(), "--etcd-servers", c.endpoint(), "--write", "--backup", backup, "--rate", "1", "--concurrency", "1")
-		for end := time.Now().Add(time.Minute); privileged() == 3; time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("nothing is migrated")
-			}
+		writes := c.etcd.Watch(t.Context(), "/registry/example.com/jobs/", clientv3.WithPrefix())
+		p := startProcess(t, nil, "migrate", "jobs.example.com", "--kubeconfig", c.Kubeconfig(), "--etcd-servers", c.endpoint, "--write", "--backup", backup, "--rate", "1", "--concurrency", "1")
+		select {
+		case <-writes:
+		case <-p.exited:
+			t.Fatalf("the migration ends with %s", &p.stderr)
+		case <-time.After(time.Minute):
+			t.Fatal("nothing is migrated")
 		}
 		if err := p.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
@@ -160,7 +163,7 @@ func TestMigrate(t *testing.T) {
 		if n := privileged(); n == 0 || n == 3 {
 			t.Fatalf("the killed migration has left %d objects", n)
 		}
-		stdout, stderr, code = runMigrate(t, c.Server, "jobs.example.com", "--etcd-servers", c.endpoint(), "--write", "--backup", backup)
+		stdout, stderr, code = runMigrate(t, c.Server, "jobs.example.com", "--etcd-servers", c.endpoint, "--write", "--backup", backup)
 		if code != 0 || stderr != "" || !strings.HasSuffix(stdout, "; 3 fields dropped from 3 objects; all are stored in version v1\n") || privileged() != 0 {
 			t.Errorf("the migration exits with %d: %s%s", code, stdout, stderr)
 		}

@@ -3,63 +3,44 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/rest"
 
 	"espalier.dev/cmd/espalier/internal/migrate"
 	"espalier.dev/cmd/espalier/internal/source"
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
-	"espalier.dev/server/etcd/etcdtest"
 )
 
-// jobsCluster is a server and its etcd.
+// jobsCluster is a server with jobs.
 type jobsCluster struct {
 	*testing.T
-	server *espaliertest.Server
-	etcd   *clientv3.Client
+	server *etcdServer
 	http   *http.Client
 	sem    schema.Semantics
 }
 
 func newJobsCluster(t *testing.T, sem schema.Semantics) *jobsCluster {
 	t.Helper()
-	client := etcdtest.Start(t)
-	s := espaliertest.Start(t, espaliertest.WithSemantics(sem), espaliertest.WithFlags("--etcd-servers="+client.Endpoints()[0]))
+	s := newEtcdServer(t, espaliertest.WithSemantics(sem))
 	h, err := rest.HTTPClientFor(s.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &jobsCluster{t, s, client, h, sem}
+	return &jobsCluster{t, s, h, sem}
 }
 
 // request sends a request and returns the answer.
 func (c *jobsCluster) request(method, path, body string) (int, string) {
 	c.Helper()
-	req, err := http.NewRequestWithContext(c.Context(), method, c.server.URL()+path, strings.NewReader(body))
+	code, text, _, err := request(c.Context(), c.http, method, c.server.URL()+path, []byte(body))
 	if err != nil {
 		c.Fatal(err)
 	}
-	req.Header.Set("Content-Type", "application/json")
-	if method == http.MethodPatch {
-		req.Header.Set("Content-Type", "application/merge-patch+json")
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		c.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		c.Fatal(err)
-	}
-	return resp.StatusCode, string(text)
+	return code, string(text)
 }
 
 // must sends a request that succeeds.
@@ -102,27 +83,18 @@ func jobKey(name string) string { return "/registry/example.com/jobs/default/" +
 // store puts a text into etcd and waits until the server has it.
 func (c *jobsCluster) store(name, text string) {
 	c.Helper()
-	put, err := c.etcd.Put(c.Context(), jobKey(name), text)
+	put, err := c.server.etcd.Put(c.Context(), jobKey(name), text)
 	if err != nil {
 		c.Fatal(err)
 	}
-	want := fmt.Sprintf(`"resourceVersion":"%d"`, put.Header.Revision)
-	for end := time.Now().Add(time.Minute); ; {
-		_, got := c.request(http.MethodGet, jobsPath+"/"+name, "")
-		if strings.Contains(got, want) {
-			return
-		}
-		if time.Now().After(end) {
-			c.Fatalf("the server does not have %s: %s", name, got)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	// The server answers when it has read that.
+	c.must(http.MethodGet, fmt.Sprintf("%s?limit=1&resourceVersionMatch=NotOlderThan&resourceVersion=%d", jobsPath, put.Header.Revision), "")
 }
 
 // stored returns the text in etcd and its revision.
 func (c *jobsCluster) stored(name string) (string, int64) {
 	c.Helper()
-	got, err := c.etcd.Get(c.Context(), jobKey(name))
+	got, err := c.server.etcd.Get(c.Context(), jobKey(name))
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -144,7 +116,7 @@ func (c *jobsCluster) client() *migrate.Client {
 // source returns the objects in etcd.
 func (c *jobsCluster) source() source.Source {
 	c.Helper()
-	s, err := source.OpenEtcd(c.Context(), source.Etcd{Endpoints: source.Endpoints{URLs: c.etcd.Endpoints()}, Prefix: "/registry"})
+	s, err := source.OpenEtcd(c.Context(), source.Etcd{Endpoints: source.Endpoints{URLs: c.server.etcd.Endpoints()}, Prefix: "/registry"})
 	if err != nil {
 		c.Fatal(err)
 	}

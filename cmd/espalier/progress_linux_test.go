@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -38,24 +37,6 @@ func openTerminal(t *testing.T) (controller, terminal *os.File) {
 	}
 	t.Cleanup(func() { _ = terminal.Close() })
 	return controller, terminal
-}
-
-// screen collects what a program writes to a terminal.
-type screen struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *screen) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
 }
 
 // TestProgress runs commands for more than a second on a terminal. They show how many objects
@@ -95,7 +76,7 @@ func TestProgress(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			controller, terminal := openTerminal(t)
-			var stdout, stderr screen
+			var stdout, stderr output
 			cmd := exec.Command(self, test.args...)
 			cmd.Env = append(append(os.Environ(), asProgram+"=1", "CI="), test.env...)
 			cmd.Stdout, cmd.Stderr = &stdout, terminal
@@ -158,7 +139,7 @@ func TestMigrateProgress(t *testing.T) {
 			t.Helper()
 			controller, end := openTerminal(t)
 			var out bytes.Buffer
-			var shown screen
+			var shown output
 			self, err := os.Executable()
 			if err != nil {
 				t.Fatal(err)
@@ -184,7 +165,7 @@ func TestMigrateProgress(t *testing.T) {
 			want string // the end of the output
 		}{
 			{[]string{"jobs.example.com"}, "9 would be accepted\n"},
-			{[]string{"jobs.example.com", "--etcd-servers", c.endpoint(), "--write", "--backup", backup}, "; 9 fields dropped from 9 objects; all are stored in version v1\n"},
+			{[]string{"jobs.example.com", "--etcd-servers", c.endpoint, "--write", "--backup", backup}, "; 9 fields dropped from 9 objects; all are stored in version v1\n"},
 			{[]string{"jobs.example.com", "--write", "--quiet"}, ""},
 			{[]string{"--undo", backup, "--write"}, "9 put back\n"},
 		} {

@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"espalier.dev/cmd/espalier/internal/workdir"
 )
@@ -92,6 +94,61 @@ func (p place) git(commands ...string) {
 		var out bytes.Buffer
 		if code := runProgram(p.t, p.dir, strings.Fields("git "+command), nil, &out, &out); code != 0 {
 			p.t.Fatalf("git %s exits with %d: %s", command, code, &out)
+		}
+	}
+}
+
+// output is what a program writes. It is safe for concurrent use.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	// written is closed by the next write.
+	written chan struct{}
+}
+
+// Write adds to the output.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.written != nil {
+		close(o.written)
+		o.written = nil
+	}
+	return o.text.Write(p)
+}
+
+// String returns the output so far.
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// await waits until a condition holds for the output. It fails if ended is closed before that.
+func (o *output) await(t testing.TB, ended <-chan struct{}, done func(text string) bool) {
+	t.Helper()
+	timeout := time.After(time.Minute)
+	for {
+		o.mu.Lock()
+		if done(o.text.String()) {
+			o.mu.Unlock()
+			return
+		}
+		if o.written == nil {
+			o.written = make(chan struct{})
+		}
+		written := o.written
+		o.mu.Unlock()
+		select {
+		case <-written:
+			continue
+		case <-ended:
+			if done(o.String()) {
+				return
+			}
+			t.Fatalf("the program has ended, and written %q", o)
+		case <-timeout:
+			t.Fatalf("the program has written only %q", o)
 		}
 	}
 }

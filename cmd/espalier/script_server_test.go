@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,12 +12,11 @@ import (
 
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
-	"espalier.dev/server/etcd/etcdtest"
 )
 
 // scriptServer is a server with its own etcd for a script.
 type scriptServer struct {
-	*espaliertest.Server
+	*etcdServer
 	client *http.Client
 }
 
@@ -27,14 +24,13 @@ type scriptServer struct {
 // $KUBECONFIG and $ETCD.
 func (s *script) serve(t *testing.T) {
 	t.Helper()
-	endpoint := etcdtest.Start(t).Endpoints()[0]
-	server := espaliertest.Start(t, espaliertest.WithSemantics(schema.KEP), espaliertest.WithFlags("--etcd-servers", endpoint))
+	server := newEtcdServer(t, espaliertest.WithSemantics(schema.KEP))
 	client, err := rest.HTTPClientFor(server.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.server = &scriptServer{server, client}
-	s.variables = strings.NewReplacer("$KUBECONFIG", server.Kubeconfig(), "$ETCD", endpoint)
+	s.variables = strings.NewReplacer("$KUBECONFIG", server.Kubeconfig(), "$ETCD", server.endpoint)
 }
 
 // send sends a request with a file as its body. The response is the standard output, and its
@@ -55,25 +51,12 @@ func (s *script) send(t *testing.T, line string) {
 			t.Fatal(err)
 		}
 	}
-	req, err := http.NewRequestWithContext(t.Context(), words[0], s.server.URL()+words[1], bytes.NewReader(body))
+	code, text, header, err := request(t.Context(), s.server.client, words[0], s.server.URL()+words[1], body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Content-Type", "application/json")
-	if words[0] == http.MethodPatch {
-		req.Header.Set("Content-Type", "application/merge-patch+json")
-	}
-	resp, err := s.server.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.stdout, s.stderr, s.code = string(text), strings.Join(resp.Header.Values("Warning"), "\n"), 0
-	if resp.StatusCode > 299 {
+	s.stdout, s.stderr, s.code = string(text), strings.Join(header.Values("Warning"), "\n"), 0
+	if code > 299 {
 		s.code = 1
 	}
 	s.ran, s.checked, s.last = true, false, line

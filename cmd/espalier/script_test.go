@@ -30,6 +30,8 @@ import (
 //	                                   the program can also be kubectl-espalier
 //	$ git commit …                     runs git, or ln, mkdir, mv or rm; commits are reproducible
 //	cd DIR                             changes the directory for the commands that follow
+//	programs DIR                       makes the commands that follow find programs in DIR, and those of
+//	                                   the system; files that begin with #! are executable
 //	server                             starts a server with its own etcd; commands find them with
 //	                                   $KUBECONFIG and $ETCD
 //	send METHOD PATH [FILE]            sends a request to it; the response is the standard output,
@@ -52,10 +54,12 @@ type script struct {
 	path    string
 	archive *txtar.Archive
 	// dir is the directory of the next command.
-	dir    string
-	stdout string
-	stderr string
-	code   int
+	dir string
+	// programs is the PATH of commands, or empty.
+	programs string
+	stdout   string
+	stderr   string
+	code     int
 	// ran is set if a command has run, checked if its exit code has been compared.
 	ran, checked bool
 	last         string
@@ -89,7 +93,13 @@ func TestScripts(t *testing.T) {
 			}
 			dir := t.TempDir()
 			for _, f := range archive.Files {
-				writeFile(t, filepath.Join(dir, filepath.FromSlash(f.Name)), f.Data)
+				file := filepath.Join(dir, filepath.FromSlash(f.Name))
+				writeFile(t, file, f.Data)
+				if bytes.HasPrefix(f.Data, []byte("#!")) {
+					if err := os.Chmod(file, 0o755); err != nil {
+						t.Fatal(err)
+					}
+				}
 			}
 			s := &script{path: absolute, archive: archive, dir: dir}
 			s.run(t)
@@ -125,6 +135,8 @@ func (s *script) run(t *testing.T) {
 			s.command(t, rest)
 		case "cd":
 			s.dir = filepath.Join(s.dir, rest)
+		case "programs":
+			s.programs = strings.Join([]string{filepath.Join(s.dir, rest), "/usr/local/bin", "/usr/bin", "/bin"}, string(filepath.ListSeparator))
 		case "server":
 			s.serve(t)
 		case "send":
@@ -228,6 +240,9 @@ func (s *script) command(t *testing.T, line string) {
 		words = words[:n-2]
 	}
 	env := map[string]string{}
+	if s.programs != "" {
+		env["PATH"] = s.programs
+	}
 	for len(words) > 0 {
 		name, value, ok := strings.Cut(words[0], "=")
 		if !ok {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,7 +44,7 @@ func TestMain(m *testing.M) {
 // process is a running espalier process.
 type process struct {
 	cmd            *exec.Cmd
-	stdout, stderr bytes.Buffer
+	stdout, stderr output
 	exited         chan struct{}
 }
 
@@ -86,25 +84,11 @@ func startIn(t *testing.T, dir string, stdin io.Reader, env []string, args ...st
 	return p
 }
 
-// ready waits for the kubeconfig and returns a client.
+// ready waits until the server is ready, and returns a client.
 func (p *process) ready(t *testing.T, kubeconfig string) (*http.Client, string) {
 	t.Helper()
-	deadline := time.After(time.Minute)
-	for {
-		if _, err := os.Stat(kubeconfig); err == nil {
-			break
-		} else if !errors.Is(err, os.ErrNotExist) {
-			t.Fatal(err)
-		}
-		select {
-		case <-p.exited:
-			t.Fatalf("the server exited: %s", &p.stderr)
-		case <-deadline:
-			t.Fatal("the server does not become ready")
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-	// The kubeconfig is written atomically when the server is ready: no retries.
+	p.stdout.await(t, p.exited, func(text string) bool { return strings.Contains(text, "is ready at") })
+	// There are no retries.
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -161,12 +145,10 @@ func TestServe(t *testing.T) {
 	if got, want := p.stdout.String(), fmt.Sprintf("  export KUBECONFIG='%s'\n", kubeconfig); !strings.Contains(got, want) || !strings.Contains(got, url) {
 		t.Errorf("the output does not show how to use the server: %s", got)
 	}
-	lines := bufio.NewScanner(&p.stderr)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for line := range strings.Lines(p.stderr.String()) {
 		var entry map[string]any
-		if err := json.Unmarshal(lines.Bytes(), &entry); err != nil {
-			t.Errorf("not a line of a JSON log: %s", lines.Text())
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Errorf("not a line of a JSON log: %s", line)
 		}
 	}
 }
@@ -183,21 +165,15 @@ func TestServeMemory(t *testing.T) {
 		client, url := p.ready(t, kubeconfig)
 		answer := func(method, path, body string) (int, map[string]any) {
 			t.Helper()
-			req, err := http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(body))
+			code, text, _, err := request(t.Context(), client, method, url+path, []byte(body))
 			if err != nil {
 				t.Fatal(err)
 			}
-			req.Header.Set("Content-Type", "application/json")
-			resp, err := client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = resp.Body.Close() }()
 			var object map[string]any
-			if err := json.NewDecoder(resp.Body).Decode(&object); err != nil {
+			if err := json.Unmarshal(text, &object); err != nil {
 				t.Fatal(err)
 			}
-			return resp.StatusCode, object
+			return code, object
 		}
 		if code, _ := answer("GET", "/api/v1/namespaces/default/configmaps/kept", ""); code != http.StatusNotFound {
 			t.Errorf("start %d: GET answers %d before the object is created", n, code)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"maps"
@@ -17,7 +16,6 @@ import (
 	"strings"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,10 +27,8 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 	"espalier.dev/cmd/espalier/internal/source"
 	"espalier.dev/crd"
-	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
 	"espalier.dev/server/definitions/protobuf"
-	"espalier.dev/server/etcd/etcdtest"
 	"espalier.dev/server/keys"
 )
 
@@ -66,26 +62,22 @@ func objectNames(objects map[string]string) []string { return slices.Sorted(maps
 
 // loadedServer is a server with objects, and its etcd.
 type loadedServer struct {
-	server   *espaliertest.Server
-	etcd     *clientv3.Client
-	endpoint string
-	crds     []string
+	*etcdServer
+	crds []string
 	// stored are the values of the objects by CRD and name.
 	stored map[string]string
 }
 
 func loadServer(t *testing.T) *loadedServer {
 	t.Helper()
-	client := etcdtest.Start(t)
-	l := &loadedServer{etcd: client, endpoint: client.Endpoints()[0], stored: map[string]string{},
+	l := &loadedServer{etcdServer: newAuditedServer(t), stored: map[string]string{},
 		crds: []string{exampleCRD("jobs", "Job", "Namespaced"), exampleCRD("sites", "Site", "Cluster"), exampleCRD("jobsets", "JobSet", "Namespaced")}}
-	l.server = espaliertest.Start(t, espaliertest.WithFlags("--etcd-servers="+client.Endpoints()[0], "--disable-admission-plugins=NamespaceLifecycle"))
 	sources := []any{}
 	for _, c := range l.crds {
 		sources = append(sources, []byte(c))
 	}
-	l.server.InstallCRDs(t, sources...)
-	objects := dynamic.NewForConfigOrDie(l.server.Config())
+	l.InstallCRDs(t, sources...)
+	objects := dynamic.NewForConfigOrDie(l.Config())
 	create := func(resource, kind, namespace, name string) {
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": kind, "metadata": map[string]any{"name": name}, "spec": map[string]any{"n": int64(1)}}}
 		var r dynamic.ResourceInterface = objects.Resource(runtimeschema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: resource})
@@ -98,12 +90,12 @@ func loadServer(t *testing.T) *loadedServer {
 			t.Fatal(err)
 		}
 		// What the server stored, with a field that no version of the schema has.
-		resp, err := client.Get(t.Context(), key)
+		resp, err := l.etcd.Get(t.Context(), key)
 		if err != nil || len(resp.Kvs) != 1 {
 			t.Fatal(key, resp, err)
 		}
 		value := strings.Replace(string(resp.Kvs[0].Value), `"spec":{`, `"spec":{"hidden":true,`, 1)
-		if _, err := client.Put(t.Context(), key, value); err != nil {
+		if _, err := l.etcd.Put(t.Context(), key, value); err != nil {
 			t.Fatal(err)
 		}
 		l.stored[strings.TrimSpace(resource+".example.com "+strings.TrimPrefix(namespace+"/"+name, "/"))] = value
@@ -115,20 +107,6 @@ func loadServer(t *testing.T) *loadedServer {
 	create("sites", "Site", "", "site")
 	create("sites", "Site", "", "ns1")
 	return l
-}
-
-func (l *loadedServer) snapshot(t *testing.T) string {
-	t.Helper()
-	in, err := l.etcd.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	data, err := io.ReadAll(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return writeTemp(t, "snapshot.db", data)
 }
 
 func writeTemp(t testing.TB, name string, data []byte) string {
@@ -222,7 +200,7 @@ func TestSources(t *testing.T) {
 			return source.OpenEtcd(t.Context(), source.Etcd{Snapshot: snapshot, Prefix: "registry/"})
 		},
 		"cluster": func() (source.Source, error) {
-			return source.OpenCluster(source.Cluster{Kubeconfig: l.server.Kubeconfig()})
+			return source.OpenCluster(source.Cluster{Kubeconfig: l.Kubeconfig()})
 		},
 		"directory": func() (source.Source, error) { return source.OpenDump("", dir) },
 		"archive": func() (source.Source, error) {

@@ -1,33 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 )
-
-// lockedBuffer is a buffer that is safe for concurrent use.
-type lockedBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
-}
 
 // boxDefinition is a CRD, and boxSuite a suite that passes.
 const boxDefinition = `
@@ -69,27 +48,18 @@ func TestWatch(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var stdout, stderr lockedBuffer
-	a := &app{
-		program: "espalier", stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr,
-		environ: func(string) (string, bool) { return "", false },
-	}
+	var stdout, stderr output
+	a := newApp(strings.NewReader(""), &stdout, &stderr)
 	code := make(chan int, 1)
 	go func() { code <- a.run(ctx, []string{"test", "--watch", suiteFile}) }()
 	runs := 0
 	await := func(want string) {
 		t.Helper()
 		runs++
-		for range 3000 {
-			if strings.Count(stderr.String(), "watching") == runs {
-				if got := stdout.String(); !strings.HasSuffix(got, want+" in 1 suite (semantics: kep)\n") {
-					t.Fatalf("after run %d: got %s, want %s", runs, got, want)
-				}
-				return
-			}
-			time.Sleep(20 * time.Millisecond)
+		stderr.await(t, nil, func(text string) bool { return strings.Count(text, "watching") == runs })
+		if got := stdout.String(); !strings.HasSuffix(got, want+" in 1 suite (semantics: kep)\n") {
+			t.Fatalf("after run %d: got %s, want %s", runs, got, want)
 		}
-		t.Fatalf("run %d did not happen: %s%s", runs, stdout.String(), stderr.String())
 	}
 	await("1 passed, 0 failed")
 	write(suiteFile, strings.ReplaceAll(boxSuite, "size: 1", "size: 10"))
@@ -109,7 +79,7 @@ func TestSuiteOfHelp(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("testdata/examples")); err != nil {
 		t.Fatal(err)
 	}
-	var stdout, stderr lockedBuffer
+	var stdout, stderr output
 	a := newApp(strings.NewReader(""), &stdout, &stderr)
 	_, text, _ := strings.Cut(newTestCommand(a).Long, "\n  apiVersion:")
 	text, _, _ = strings.Cut(text, "\n\n")

@@ -367,7 +367,7 @@ func invalid(err error) bool {
 
 // audit runs audit, and adds what it finds.
 func (r *upgradeReplay) audit() {
-	code, stdout, stderr := runWith(r.t.Context(), "audit", "-o", "json", "--examples", "1000000", "--etcd-servers", r.etcd.Endpoints()[0])
+	code, stdout, stderr := runWith(r.t.Context(), "audit", "-o", "json", "--examples", "1000000", "--etcd-servers", r.endpoint)
 	var out struct {
 		Findings []struct {
 			Rule     string

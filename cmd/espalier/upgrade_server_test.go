@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,15 +25,13 @@ import (
 	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/espaliertest"
 	"espalier.dev/schema"
-	"espalier.dev/server/etcd/etcdtest"
 )
 
 // upgradeCluster is a server with an etcd, whose CRDs are upgraded.
 type upgradeCluster struct {
-	*espaliertest.Server
+	*etcdServer
 	// place is where commands run.
 	place
-	etcd   *clientv3.Client
 	client dynamic.Interface
 	crds   dynamic.ResourceInterface
 	// edit changes an object that kubectl edit names.
@@ -44,13 +40,12 @@ type upgradeCluster struct {
 
 func newUpgradeCluster(t *testing.T, sem schema.Semantics) *upgradeCluster {
 	t.Helper()
-	etcd := etcdtest.Start(t)
-	s := espaliertest.Start(t, espaliertest.WithSemantics(sem), espaliertest.WithFlags("--etcd-servers", etcd.Endpoints()[0]))
+	s := newEtcdServer(t, espaliertest.WithSemantics(sem))
 	client, err := dynamic.NewForConfig(s.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &upgradeCluster{Server: s, place: newPlace(t), etcd: etcd, client: client,
+	return &upgradeCluster{etcdServer: s, place: newPlace(t), client: client,
 		crds: client.Resource(runtimeschema.GroupVersionResource{Group: api.GroupName, Version: "v1", Resource: "customresourcedefinitions"})}
 }
 
@@ -126,28 +121,6 @@ func (c *upgradeCluster) resource(ctx context.Context, name, version string) (dy
 	}
 	plural, group, _ := strings.Cut(name, ".")
 	return c.client.Resource(runtimeschema.GroupVersionResource{Group: group, Version: version, Resource: plural}), nil
-}
-
-// snapshot writes a snapshot of etcd.
-func (c *upgradeCluster) snapshot(t *testing.T) string {
-	t.Helper()
-	from, err := c.etcd.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = from.Close() }()
-	path := filepath.Join(t.TempDir(), "snapshot.db")
-	to, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(to, from); err != nil {
-		t.Fatal(err)
-	}
-	if err := to.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // step runs a command of a step.

@@ -34,15 +34,15 @@ const jobFields = `"image":{"type":"string"},"extra":{"type":"object","x-kuberne
 // server serves. Then it applies a change of the CRD to the object.
 func TestStoredField(t *testing.T) {
 	t.Parallel()
-	e := newAuditedEtcd(t)
-	e.server.InstallCRDs(t, []byte(jobsCRD(jobFields)))
+	e := newAuditedServer(t)
+	e.InstallCRDs(t, []byte(jobsCRD(jobFields)))
 	const stored = `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"attack","namespace":"default","uid":"u","creationTimestamp":"2026-01-01T00:00:00Z","labels":{"a.b/c":"x"}},
 		"spec":{"image":"i","privileged":true,"old":"o","extra":{"x":{"y":1}},"policy":null}}`
-	if _, err := e.client.Put(t.Context(), "/registry/example.com/jobs/default/attack", stored); err != nil {
+	if _, err := e.etcd.Put(t.Context(), "/registry/example.com/jobs/default/attack", stored); err != nil {
 		t.Fatal(err)
 	}
 	snapshot := e.snapshot(t)
-	client := dynamic.NewForConfigOrDie(e.server.Config())
+	client := dynamic.NewForConfigOrDie(e.Config())
 	served := map[string]any{}
 	for _, version := range []string{"v1", "v2"} {
 		obj, err := client.Resource(runtimeschema.GroupVersionResource{Group: "example.com", Version: version, Resource: "jobs"}).Namespace("default").Get(t.Context(), "attack", metav1.GetOptions{})
@@ -101,11 +101,11 @@ func TestStoredField(t *testing.T) {
 			}
 		}
 	}
-	out, code := runApp(t, "why", "jobs/attack", "spec.privileged", "--kubeconfig", e.server.Kubeconfig(), "--no-config")
+	out, code := runApp(t, "why", "jobs/attack", "spec.privileged", "--kubeconfig", e.Kubeconfig(), "--no-config")
 	if code != 0 || !strings.Contains(out, "not known: the API does not show what is stored") || !strings.Contains(out, "if it is stored, it is not served") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	out, code = runApp(t, "why", "jobs/other", "spec.privileged", "--kubeconfig", e.server.Kubeconfig(), "--no-config")
+	out, code = runApp(t, "why", "jobs/other", "spec.privileged", "--kubeconfig", e.Kubeconfig(), "--no-config")
 	if code != 2 || !strings.Contains(out, "no object jobs.example.com/other found in the cluster") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
@@ -119,7 +119,7 @@ func TestStoredField(t *testing.T) {
 		{[]string{"--snapshot", snapshot}, []string{"(`revealed`)", "spec.privileged is stored", "affects 1 of 1 object", "default/attack (/registry/example.com/jobs/default/attack)", "semantics: kubernetes"}, []string{ruleServed}},
 		{[]string{"--etcd-servers", e.endpoint, "-n", "default"}, []string{"(`revealed`)", "affects 1 of 1 object"}, []string{ruleServed}},
 		{[]string{"--etcd-servers", e.endpoint, "-n", "other"}, nil, []string{"revealed", "affects"}},
-		{[]string{"--kubeconfig", e.server.Kubeconfig()}, []string{ruleServed, "affects 1 of 1 object", "default/attack (/apis/example.com/v1/namespaces/default/jobs/attack)", "old: /apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobs.example.com"}, []string{"(`revealed`)"}},
+		{[]string{"--kubeconfig", e.Kubeconfig()}, []string{ruleServed, "affects 1 of 1 object", "default/attack (/apis/example.com/v1/namespaces/default/jobs/attack)", "old: /apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobs.example.com"}, []string{"(`revealed`)"}},
 	} {
 		out, code := runApp(t, append([]string{"diff", next, "-o", "markdown", "--no-config"}, tc.args...)...)
 		if code != 1 {
@@ -138,7 +138,7 @@ func TestStoredField(t *testing.T) {
 	}
 	same := filepath.Join(t.TempDir(), "same.yaml")
 	writeFile(t, same, []byte(jobsCRD(jobFields)))
-	if out, code := runApp(t, "diff", same, "--no-config", "--kubeconfig", e.server.Kubeconfig()); code != 0 {
+	if out, code := runApp(t, "diff", same, "--no-config", "--kubeconfig", e.Kubeconfig()); code != 0 {
 		t.Errorf("without a change: exit code %d: %s", code, out)
 	}
 }
@@ -175,7 +175,7 @@ func TestDiffFailingSource(t *testing.T) {
 // to the CRD as the API serves it.
 func TestStoredV1beta1(t *testing.T) {
 	t.Parallel()
-	e := newAuditedEtcd(t)
+	e := newAuditedServer(t)
 	for key, value := range map[string]string{
 		"/registry/apiextensions.k8s.io/customresourcedefinitions/olds.example.com": `{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition",
 			"metadata":{"name":"olds.example.com","uid":"u","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"group":"example.com","version":"v1","versions":[{"name":"v1","served":true,"storage":true}],
@@ -184,7 +184,7 @@ func TestStoredV1beta1(t *testing.T) {
 			"status":{"conditions":[],"acceptedNames":{"plural":"olds","kind":"Old"},"storedVersions":["v1"]}}`,
 		"/registry/example.com/olds/default/x": `{"apiVersion":"example.com/v1","kind":"Old","metadata":{"name":"x","namespace":"default","uid":"v","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"a":"b"}}`,
 	} {
-		if _, err := e.client.Put(t.Context(), key, value); err != nil {
+		if _, err := e.etcd.Put(t.Context(), key, value); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -198,8 +198,8 @@ func TestStoredV1beta1(t *testing.T) {
 // protobuf, and on the server.
 func TestStoredBuiltinField(t *testing.T) {
 	t.Parallel()
-	e := newAuditedEtcd(t)
-	client := dynamic.NewForConfigOrDie(e.server.Config())
+	e := newAuditedServer(t)
+	client := dynamic.NewForConfigOrDie(e.Config())
 	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": map[string]any{"name": "web"},
 		"spec": map[string]any{"maxReplicas": int64(3), "scaleTargetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "targetCPUUtilizationPercentage": int64(80)}}}
 	if _, err := client.Resource(runtimeschema.GroupVersionResource{Group: "autoscaling", Version: "v1", Resource: "horizontalpodautoscalers"}).Namespace("default").Create(t.Context(), obj, metav1.CreateOptions{}); err != nil {
@@ -212,8 +212,8 @@ func TestStoredBuiltinField(t *testing.T) {
 	}{
 		"snapshot": {[]string{"hpa/web", "spec.targetCPUUtilizationPercentage", "--snapshot", snapshot}, []string{
 			"STORED:     nothing (in autoscaling/v2)", "VALUE:      80", "specified: the conversion from version v2 to version v1 sets it"}},
-		"cluster": {[]string{"hpa/web", "spec.targetCPUUtilizationPercentage", "--kubeconfig", e.server.Kubeconfig()}, []string{"STORED:     not known", "VALUE:      80"}},
-		"core":    {[]string{"namespaces/default", "spec.finalizers", "--kubeconfig", e.server.Kubeconfig()}, []string{`VALUE:      ["kubernetes"]`}},
+		"cluster": {[]string{"hpa/web", "spec.targetCPUUtilizationPercentage", "--kubeconfig", e.Kubeconfig()}, []string{"STORED:     not known", "VALUE:      80"}},
+		"core":    {[]string{"namespaces/default", "spec.finalizers", "--kubeconfig", e.Kubeconfig()}, []string{`VALUE:      ["kubernetes"]`}},
 		"stored":  {[]string{"services/kubernetes", "spec.ports[0].port", "--snapshot", snapshot, "-n", "default"}, []string{"VALUE:      443", "specified: a Service has this field"}},
 	} {
 		out, code := runApp(t, append([]string{"why", "--no-config"}, tc.args...)...)
