@@ -22,6 +22,9 @@ func allocated(f func()) uint64 {
 
 // TestAliasBombs sends YAML of 370 KB that aliases expand to 9 GB, on all paths that decode YAML.
 func TestAliasBombs(t *testing.T) { //nolint:paralleltest // measures the allocations of the process
+	if testing.Short() {
+		t.Skip("sends large requests")
+	}
 	s := espaliertest.Start(t, servertest.Store(), espaliertest.WithCRDs([]byte(hostileDefinition)))
 	h := newHostile(t, s)
 	bomb := "a: &a \"" + strings.Repeat("x", 100_000) + "\"\nb: [" + strings.Repeat("*a,", 90_000) + "]\n"
@@ -71,6 +74,9 @@ func TestAliasBombs(t *testing.T) { //nolint:paralleltest // measures the alloca
 
 // TestWideWrites sends objects with so many items that Kubernetes' algorithms need minutes.
 func TestWideWrites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends large requests")
+	}
 	t.Parallel()
 	s := espaliertest.Start(t, servertest.Store(), espaliertest.WithCRDs([]byte(hostileDefinition)))
 	h := newHostile(t, s)
@@ -110,6 +116,9 @@ func TestWideWrites(t *testing.T) {
 
 // TestWidePatches sends patches for which the libraries of Kubernetes need minutes.
 func TestWidePatches(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends large requests")
+	}
 	t.Parallel()
 	s := espaliertest.Start(t, servertest.Store(), espaliertest.WithCRDs([]byte(hostileDefinition)))
 	h := newHostile(t, s)

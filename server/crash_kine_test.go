@@ -17,6 +17,9 @@ import (
 // One in another directory waits until the lease of the server that was killed expires.
 // ESPALIER_KINE is the path of kine; `make kine` builds it and sets the variable.
 func TestKineCrash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills servers")
+	}
 	binary := os.Getenv("ESPALIER_KINE")
 	if binary == "" {
 		t.Skip("needs kine: run make kine")

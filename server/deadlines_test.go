@@ -24,6 +24,9 @@ const slowThings = "/apis/slow.example.com/v1/namespaces/default/things"
 // TestSlowClients runs clients that stop in the middle of a request or of its response. They
 // must not hold the only seat, and must not keep the server from stopping.
 func TestSlowClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the deadlines of clients")
+	}
 	t.Parallel()
 	o := servertest.Options(t)
 	o.Authorization.Modes = []string{"AlwaysAllow"} // an administrator has more than the only seat

@@ -209,6 +209,9 @@ func newFullServer(t *testing.T, o *server.Options) *fullServer {
 // start are missing, and accepts writes again by itself when objects are deleted or the quota is
 // raised.
 func TestFull(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills etcd several times")
+	}
 	t.Parallel()
 	o := servertest.EtcdOptions(t)
 	o.EtcdQuota = 16 << 20
@@ -261,6 +264,9 @@ func TestFull(t *testing.T) {
 // TestFullExternal starts servers on an etcd whose alarm is set. They begin to work when an
 // administrator clears it.
 func TestFullExternal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three members of etcd, and the server several times")
+	}
 	t.Parallel()
 	urls := servertest.Members(t)
 	o := servertest.ShareEtcd(t, urls)

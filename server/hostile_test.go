@@ -30,6 +30,9 @@ import (
 // TestHostile sends malformed and malicious requests. Each must get a response that explains
 // the error. The server must not panic, and must not leak resources.
 func TestHostile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends hundreds of hostile requests")
+	}
 	log := &syncBuffer{}
 	// Panics are caught and logged. The log is global, so this test is not parallel.
 	klog.SetSlogLogger(slog.New(slog.NewTextHandler(log, nil)))

@@ -70,6 +70,9 @@ UPDATE kine SET prev_revision = %[1]d WHERE name = 'compact_rev_key'; COMMIT`, r
 
 // TestKineLimits runs the same test with an etcd that has the limits of kine.
 func TestKineLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills the limits of kine")
+	}
 	b := kinetest.Start(t)
 	testKine(t, &kineBackend{url: b.URL, restart: b.Restart, compact: func(revision int64) {
 		if _, err := b.Client.Compact(t.Context(), revision); err != nil {

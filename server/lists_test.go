@@ -125,6 +125,9 @@ func (l *lister) compare(held context.Context, path string) (items int, unchange
 // may change them: then the next list, or the race detector, would notice. YAML and formatted JSON
 // are those of the JSON.
 func TestSharedLists(t *testing.T) {
+	if testing.Short() {
+		t.Skip("lists many large objects")
+	}
 	t.Parallel()
 	o := servertest.Options(t)
 	o.RuntimeConfig = map[string]string{"api/all": "true"}

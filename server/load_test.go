@@ -1,11 +1,8 @@
 package server_test
 
 import (
-	"context"
-	"flag"
 	"fmt"
 	"net/http"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -16,12 +13,9 @@ import (
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
 	"espalier.dev/api/v1beta1"
-	"espalier.dev/internal/testcase"
 	"espalier.dev/server"
 	"espalier.dev/server/servertest"
 )
-
-var benchCRDs = flag.Int("crds", 200, "number of CRDs that BenchmarkStartLoaded starts with")
 
 // crdSize is the size in bytes of a large CRD.
 const crdSize = 49 << 10
@@ -135,39 +129,6 @@ func TestDecodeOnUse(t *testing.T) {
 	}
 }
 
-// BenchmarkStartLoaded measures a start with many large CRDs: the CPU time until the server
-// is ready, and the live heap then, relative to the size of the CRDs.
-func BenchmarkStartLoaded(b *testing.B) {
-	o := servertest.Options(b)
-	heap := func() float64 {
-		runtime.GC() // twice, because of what pools keep
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return float64(m.HeapAlloc)
-	}
-	empty := heap()
-	raw := fill(b, o, *benchCRDs)
-	var cpu time.Duration
-	var live float64
-	for b.Loop() {
-		began := cpuTime(b)
-		s, err := server.Start(context.Background(), o)
-		if err != nil {
-			b.Fatal(err)
-		}
-		cpu += cpuTime(b) - began
-		live = max(live, heap()-empty)
-		if err := s.Stop(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(cpu.Seconds()/float64(b.N), "cpu-s/op")
-	b.ReportMetric(float64(raw)/(1<<20), "raw-MB")
-	b.ReportMetric(live/(1<<20), "heap-MB")
-	b.ReportMetric(live/float64(raw), "heap/raw")
-}
-
 // cpuTime returns the CPU time that the process has used.
 func cpuTime(t testing.TB) time.Duration {
 	t.Helper()
@@ -176,59 +137,4 @@ func cpuTime(t testing.TB) time.Duration {
 		t.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// TestLargeSchema checks the size of the benchmark's schema.
-func TestLargeSchema(t *testing.T) {
-	_, value, err := storedCRD(0, largeSchema(crdSize))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(value); n < crdSize || n > crdSize*5/4 {
-		t.Errorf("%d bytes: %.200s", n, value)
-	}
-}
-
-// BenchmarkCreateCRDs measures the creation of CRDs in one group: the CPU time and the live
-// heap of each, with the embedded etcd.
-func BenchmarkCreateCRDs(b *testing.B) {
-	s, err := servertest.TryStart(b, servertest.Options(b))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() {
-		if err := s.Stop(); err != nil {
-			b.Error(err)
-		}
-	}()
-	c := servertest.Client(b, s, nil)
-	schema := testcase.Medium().Schema
-	heap := func() float64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return float64(m.HeapAlloc)
-	}
-	create := func(i int) {
-		body := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things%[1]d.many.example.com"},
-"spec":{"group":"many.example.com","scope":"Namespaced","names":{"plural":"things%[1]d","kind":"Thing%[1]d"},
-"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":%[2]s}}]}}`, i, schema)
-		if code, text := servertest.Exchange(b, c, http.MethodPost, s.URL()+"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body); code != http.StatusCreated {
-			b.Fatalf("%d %s", code, text)
-		}
-	}
-	create(0)
-	made := 1
-	before, began := heap(), cpuTime(b)
-	for b.Loop() {
-		for range *benchCRDs {
-			create(made)
-			made++
-		}
-	}
-	n := float64(made - 1)
-	b.ReportMetric(float64((cpuTime(b)-began).Milliseconds())/n, "cpu-ms/CRD")
-	b.ReportMetric((heap()-before)/n/1024, "heap-KB/CRD")
-	b.ReportMetric(0, "ns/op")
 }

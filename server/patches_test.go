@@ -14,6 +14,9 @@ import (
 // client's, but kube-apiserver, and kubernetes semantics, answer many of them with an internal
 // error.
 func TestPatchesThatDoNotFit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends large patches")
+	}
 	t.Parallel()
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		t.Run(sem.String(), func(t *testing.T) {

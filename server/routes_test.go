@@ -162,6 +162,9 @@ func TestPolicyParameters(t *testing.T) {
 // TestOversizedWrites writes objects that are smaller than a request may be, but too large for
 // etcd.
 func TestOversizedWrites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends large requests")
+	}
 	t.Parallel()
 	s := servertest.Start(t, servertest.Options(t))
 	admin := servertest.Client(t, s, nil)

@@ -73,6 +73,9 @@ func abandon(t *testing.T, c *http.Client, url, body string, started <-chan stru
 // can still read and delete, and all seats are free again when the work has ended. It is not parallel,
 // because the metric counts all servers of the process.
 func TestAbandonedWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("abandons work that takes seconds")
+	}
 	for _, test := range []struct {
 		name     string
 		fairness bool

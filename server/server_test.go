@@ -425,22 +425,3 @@ func TestRenew(t *testing.T) {
 		return errors.New("the server shows the old certificate")
 	})
 }
-
-// BenchmarkStart measures a start without data: certificates, database, server.
-func BenchmarkStart(b *testing.B) {
-	for b.Loop() {
-		b.StopTimer()
-		o := servertest.EtcdOptions(b)
-		o.Ephemeral = false
-		b.StartTimer()
-		s, err := servertest.TryStart(b, o)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.StopTimer()
-		if err := s.Stop(); err != nil {
-			b.Fatal(err)
-		}
-		b.StartTimer()
-	}
-}

@@ -82,6 +82,9 @@ func wantExhausted(t *testing.T, s *server.Server) (stalled *http.Response) {
 // memory must grow with the objects, not with the clients, and be bounded, and other requests must
 // be answered meanwhile. It is not parallel, because it measures the heap.
 func TestStalledLists(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes large lists")
+	}
 	const clients = 16
 	o := servertest.Options(t)
 	o.MaxListBytesInFlight = 30 << 20
@@ -124,6 +127,9 @@ func TestStalledLists(t *testing.T) {
 // TestStalledListEnds checks that a list whose client does not read ends before the request
 // would time out.
 func TestStalledListEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the end of a list")
+	}
 	t.Parallel()
 	o := servertest.Options(t)
 	o.MaxListBytesInFlight = 1 << 20 // one list at a time

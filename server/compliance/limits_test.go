@@ -51,40 +51,6 @@ func TestConditionOfOthers(t *testing.T) {
 	says(1, "1 of 1 stored object does not comply")
 }
 
-// TestCandidatesOfNamespace checks that only the objects of the requested namespace are
-// inspected, whether the scanner knows them or not.
-func TestCandidatesOfNamespace(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.define("as", `"a":{"type":"string"}`)
-	for _, namespace := range []string{"n", "na", "nb", "o"} {
-		key := root + "example.com/as/" + namespace + "/x"
-		if _, err := w.client.Put(t.Context(), key, `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x"},"spec":{"b":1}}`); err != nil {
-			t.Fatal(err)
-		}
-	}
-	d := w.catalog.Load().Get("as.example.com")
-	check := func(s *Scanner) {
-		t.Helper()
-		var keys []string
-		for e := range s.candidates(s.config.Store.Snapshot(), d, "na", "", func(problems) bool { return true }) {
-			keys = append(keys, strings.TrimPrefix(e.Key, root+"example.com/as/"))
-		}
-		if got := strings.Join(keys, " "); got != "na/x" {
-			t.Errorf("got %q", got)
-		}
-	}
-	s := w.scanner(store.Config{}, Config{})
-	w.eventually(s, func() string {
-		if r := s.result(d.Name()); !r.knows() || r.counts.Failing != 4 {
-			return "the scan is not complete"
-		}
-		return ""
-	})
-	check(s)
-	check(New(Config{Store: s.config.Store, Options: options(), Catalog: w.catalog.Load}))
-}
-
 // TestManyProblems checks that an object with very many problems is listed with some of them.
 func TestManyProblems(t *testing.T) {
 	t.Parallel()

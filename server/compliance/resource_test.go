@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -381,53 +379,5 @@ func TestWarnings(t *testing.T) {
 	cancel()
 	if got := s.Warnings(ended, old, next); len(got) > 0 {
 		t.Errorf("no time to read objects: got %q", got)
-	}
-}
-
-// TestPublishEnds checks that no condition is written after the scanner was stopped, and which one is
-// due next.
-func TestPublishEnds(t *testing.T) {
-	t.Parallel()
-	writes := 0
-	s := New(Config{Interval: time.Hour, Write: func(context.Context, *crd.Definition, api.CustomResourceDefinitionCondition) error {
-		writes++
-		return nil
-	}})
-	defer s.forgetAll()
-	var scans []*scan
-	for i, ago := range []time.Duration{time.Minute, 30 * time.Minute, 2 * time.Minute} {
-		d, err := crd.New(&api.CustomResourceDefinition{ObjectMeta: plainDefinition(t, api.ClusterScoped).CRD().ObjectMeta}, options())
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.CRD().Name = fmt.Sprintf("ends%d.example.com", i)
-		c := &scan{result: result{definition: d, complete: true}, writtenAt: time.Now().Add(-ago)}
-		c.counts.AddKinds(1, 1)
-		s.scans[d.Name()], s.unpublished[c] = c, true
-		scans = append(scans, c)
-	}
-	next := s.publish(t.Context())
-	if want := scans[1].writtenAt.Add(time.Hour); !next.Equal(want) || writes != 0 || len(s.unpublished) != 3 {
-		t.Errorf("next is %v, want %v; %d writes", next, want, writes)
-	}
-	for _, c := range scans {
-		c.writtenAt = time.Time{}
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if next := s.publish(ended); !next.IsZero() || writes != 0 {
-		t.Errorf("next is %v after the end, %d writes", next, writes)
-	}
-	if next := s.publish(t.Context()); !next.IsZero() || writes != 3 || len(s.unpublished) != 0 {
-		t.Errorf("next is %v, %d writes", next, writes)
-	}
-	if names := slices.Sorted(func(yield func(string) bool) {
-		for name := range s.results {
-			if !yield(name) {
-				return
-			}
-		}
-	}); len(names) != 3 {
-		t.Errorf("results of %v", names)
 	}
 }

@@ -2,12 +2,10 @@ package compliance
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -435,66 +432,4 @@ func TestWarningsWithoutScan(t *testing.T) {
 	if s.Initial(w.catalog.Load().Get("as.example.com")) != nil {
 		t.Error("a CRD with objects has an initial condition")
 	}
-}
-
-// BenchmarkScan inspects 100,000 objects, of which one of a hundred does not comply. It reports
-// the objects per second, and the memory that the scanner keeps.
-func BenchmarkScan(b *testing.B) {
-	const n = 100_000
-	w := newWorld(b)
-	w.define("as", `"a":{"type":"string"},"list":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"value":{"type":"integer","maximum":100}}}}`)
-	item := `{"name":"some name","value":17}`
-	list := "[" + strings.Repeat(item+",", 9) + item + "]"
-	var ops []clientv3.Op
-	for i := range n {
-		spec := map[string]any{"a": "x", "list": json.RawMessage(list)}
-		if i%100 == 0 {
-			spec["privileged"] = true
-		}
-		value, err := json.Marshal(map[string]any{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": fmt.Sprint("o", i), "namespace": "ns", "generation": 1}, "spec": spec})
-		if err != nil {
-			b.Fatal(err)
-		}
-		ops = append(ops, clientv3.OpPut(w.key("as", fmt.Sprint("o", i)), string(value)))
-		if len(ops) == 100 {
-			if _, err := w.client.Txn(b.Context()).Then(ops...).Commit(); err != nil {
-				b.Fatal(err)
-			}
-			ops = nil
-		}
-	}
-	st, err := store.Open(store.Config{Client: w.client.Client, Watcher: w.client.NewWatcher(), Prefix: root})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer st.Close()
-	<-st.Loaded()
-	s := New(Config{Store: st, Options: options(), Catalog: w.catalog.Load, Write: w.write})
-	s.catalog = w.catalog.Load()
-	d := s.catalog.Get("as.example.com")
-	s.begin(d)
-	c := s.scans[d.Name()]
-	b.ResetTimer()
-	for range b.N {
-		s.restart(c, d)
-		for !s.advance(b.Context(), c, time.Now().Add(slice)) {
-		}
-	}
-	b.StopTimer()
-	if c.counts.Objects != n || c.counts.Failing != n/100 {
-		b.Fatalf("%+v", c.counts)
-	}
-	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "objects/s")
-	with := heap()
-	c.result = result{}
-	b.ReportMetric((float64(with)-float64(heap()))/1024, "KiB-kept")
-}
-
-// heap returns the size of the live heap.
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC() // what finalizers have released
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }

@@ -137,34 +137,6 @@ func TestWriteCondition(t *testing.T) {
 	}
 }
 
-// TestOnlyTotal checks which conditions differ only in the number of all objects.
-func TestOnlyTotal(t *testing.T) {
-	t.Parallel()
-	base := api.CustomResourceDefinitionCondition{Status: api.ConditionFalse, Reason: reasonNot, ObservedGeneration: 3}
-	for name, test := range map[string]struct {
-		change func(c *scan, want *api.CustomResourceDefinitionCondition)
-		want   bool
-	}{
-		"more objects":    {func(c *scan, _ *api.CustomResourceDefinitionCondition) { c.counts.Objects++ }, true},
-		"the same":        {func(*scan, *api.CustomResourceDefinitionCondition) {}, false},
-		"more failing":    {func(c *scan, _ *api.CustomResourceDefinitionCondition) { c.counts.Objects++; c.counts.Failing++ }, false},
-		"nothing written": {func(c *scan, _ *api.CustomResourceDefinitionCondition) { c.counts.Objects++; c.written = nil }, false},
-		"other status": {func(c *scan, w *api.CustomResourceDefinitionCondition) {
-			c.counts.Objects++
-			w.Status = api.ConditionTrue
-		}, false},
-		"other reason":     {func(c *scan, w *api.CustomResourceDefinitionCondition) { c.counts.Objects++; w.Reason = reasonCannot }, false},
-		"other generation": {func(c *scan, w *api.CustomResourceDefinitionCondition) { c.counts.Objects++; w.ObservedGeneration++ }, false},
-	} {
-		written, want := base, base
-		c := &scan{written: &written}
-		test.change(c, &want)
-		if got := c.onlyTotal(&want); got != test.want {
-			t.Errorf("%s: got %v", name, got)
-		}
-	}
-}
-
 // TestRevealedText checks the warning about data that would be served again.
 func TestRevealedText(t *testing.T) {
 	t.Parallel()

@@ -1,4 +1,4 @@
-package peers_test
+package server_test
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package encryption_test
+package server_test
 
 import (
 	"bytes"

@@ -1,22 +1,14 @@
-package compliance_test
+package server_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
-	"espalier.dev/server"
 	"espalier.dev/server/servertest"
 )
 
@@ -123,128 +115,5 @@ func TestCheckStoredObjects(t *testing.T) {
 	o.CheckStoredObjects = "sometimes"
 	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "--check-stored-objects") {
 		t.Error(err)
-	}
-}
-
-// BenchmarkCreateWhileScanning creates objects while the stored ones are not checked, while
-// they have been checked, and while they are being scanned. It reports the median time of a
-// request for each. They take turns, because other work on the machine changes the times.
-func BenchmarkCreateWhileScanning(b *testing.B) {
-	const perTurn = 200
-	rows := []string{"unchecked", "checked", "scanning"}
-	servers, times := map[string]*scannedServer{}, map[string][]time.Duration{}
-	for _, row := range rows {
-		servers[row] = newScannedServer(b, row != "unchecked")
-	}
-	for b.Loop() {
-		for _, row := range rows {
-			s := servers[row]
-			stop := func() {}
-			if row == "scanning" {
-				stop = s.scan()
-			}
-			for range perTurn {
-				began := time.Now()
-				s.create()
-				times[row] = append(times[row], time.Since(began))
-			}
-			stop()
-		}
-	}
-	for _, row := range rows {
-		slices.Sort(times[row])
-		b.ReportMetric(float64(times[row][len(times[row])/2].Microseconds()), row+"-µs")
-	}
-}
-
-// scannedServer is a server with many objects.
-type scannedServer struct {
-	*testing.B
-	*server.Server
-	client  *http.Client
-	object  map[string]any
-	created int
-	changed int
-}
-
-func newScannedServer(b *testing.B, check bool) *scannedServer {
-	const stored = 20_000
-	o := servertest.Options(b)
-	o.CheckStoredObjects = fmt.Sprint(check)
-	s := &scannedServer{B: b, Server: servertest.Start(b, o)}
-	s.client = servertest.Client(b, s.Server, nil)
-	if err := json.Unmarshal(testcase.Medium().Object, &s.object); err != nil {
-		b.Fatal(err)
-	}
-	if code, text := servertest.Exchange(b, s.client, http.MethodPost, s.URL()+servertest.CRDs, s.crd()); code != http.StatusCreated {
-		b.Fatal(code, text)
-	}
-	db := servertest.Etcd(b, o)
-	var ops []clientv3.Op
-	for i := range stored {
-		name := fmt.Sprint("stored-", i)
-		if ops = append(ops, clientv3.OpPut("/registry/example.com/widgets/default/"+name, s.widget(name))); len(ops) == 100 {
-			if _, err := db.Txn(b.Context()).Then(ops...).Commit(); err != nil {
-				b.Fatal(err)
-			}
-			ops = nil
-		}
-	}
-	if check {
-		servertest.Eventually(b, func() error {
-			if _, text := servertest.Get(b, s.Server, s.client, "/metrics"); !strings.Contains(text, `espalier_stored_objects{crd="widgets.example.com"} 20000`) {
-				return errors.New("the scan is not complete")
-			}
-			return nil
-		})
-	}
-	return s
-}
-
-func (s *scannedServer) widget(name string) string {
-	s.object["apiVersion"], s.object["kind"] = "example.com/v1", "Widget"
-	s.object["metadata"] = map[string]any{"name": name, "namespace": "default", "uid": "b0b0b0b0-0000-4000-8000-000000000001"}
-	data, err := json.Marshal(s.object)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return string(data)
-}
-
-// crd returns a CRD that differs from the last one.
-func (s *scannedServer) crd() string {
-	s.changed++
-	text := bytes.Replace(testcase.Medium().Schema, []byte("{"), fmt.Appendf(nil, `{"title":"%d",`, s.changed), 1)
-	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
-		"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},
-		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":%s}}]}}`, text)
-}
-
-func (s *scannedServer) create() {
-	s.created++
-	if code, text := servertest.Exchange(s.B, s.client, http.MethodPost, s.URL()+"/apis/example.com/v1/namespaces/default/widgets", s.widget(fmt.Sprint("w-", s.created))); code != http.StatusCreated {
-		s.Fatal(code, text)
-	}
-}
-
-// scan has all objects scanned again and again until stop is called.
-func (s *scannedServer) scan() (stop func()) {
-	done := make(chan struct{})
-	var task sync.WaitGroup
-	task.Go(func() {
-		for {
-			if code, text := servertest.Exchange(s.B, s.client, http.MethodPatch, s.URL()+servertest.CRDs+"/widgets.example.com", s.crd()); code != http.StatusOK {
-				s.Error(code, text)
-			}
-			select {
-			case <-time.After(time.Second):
-			case <-done:
-				return
-			}
-		}
-	})
-	return func() {
-		close(done)
-		task.Wait()
 	}
 }
