@@ -7,22 +7,16 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	apirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/warning"
 
 	"espalier.dev/crd"
 	"espalier.dev/schema"
@@ -232,97 +226,6 @@ func TestAppliedCreates(t *testing.T) {
 	}
 }
 
-// TestWriteParts checks small parts of writes.
-func TestWriteParts(t *testing.T) {
-	t.Parallel()
-	for agent, want := range map[string]string{
-		"kubectl/v1.30 (linux)": "kubectl", "": "", "/x": "", "a\x00b/c": "ab", strings.Repeat("é", 70): strings.Repeat("é", 64), strings.Repeat("a", 127) + "éb": strings.Repeat("a", 127),
-		strings.Repeat("a", 128): strings.Repeat("a", 128), strings.Repeat("a", 129): strings.Repeat("a", 128),
-	} {
-		if got := managerOf(agent); got != want {
-			t.Errorf("%q: got %q", agent, got)
-		}
-	}
-	for directive, want := range map[string]string{"": metav1.FieldValidationWarn, "Strict": "Strict"} {
-		if got := (&writeOptions{fieldValidation: directive}).directive(); got != want {
-			t.Errorf("%q: got %q", directive, got)
-		}
-	}
-	o := &writeOptions{dryRun: []string{"All"}, manager: "m", fieldValidation: "Strict"}
-	if c, u := o.create(), o.update(); c.Kind != "CreateOptions" || u.Kind != "UpdateOptions" || c.FieldManager != "m" || u.FieldManager != "m" || len(c.DryRun)+len(u.DryRun) != 2 || c.FieldValidation+u.FieldValidation != "StrictStrict" || c.APIVersion != "meta.k8s.io/v1" {
-		t.Error(c, u)
-	}
-	for want, obj := range map[string]runtime.Object{"CreateOptions": &metav1.CreateOptions{}, "UpdateOptions": &metav1.UpdateOptions{}, "PatchOptions": &metav1.PatchOptions{}} {
-		if got := optionsKind(obj); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-	yes, no := true, false
-	ref := func(controller, block *bool) metav1.OwnerReference {
-		return metav1.OwnerReference{APIVersion: "v1", Kind: "A", Name: "a", UID: "u", Controller: controller, BlockOwnerDeletion: block}
-	}
-	all := []metav1.OwnerReference{ref(nil, nil), ref(&yes, nil), ref(&no, nil), ref(nil, &yes), ref(nil, &no)}
-	if kept, removed := dedup(all); len(kept) != 5 || len(removed) != 0 {
-		t.Error(kept, removed)
-	}
-	if kept, removed := dedup(append(slices.Clone(all), ref(new(true), nil), ref(nil, new(false)))); len(kept) != 5 || !slices.Equal(removed, []string{"u", "u"}) {
-		t.Error(kept, removed)
-	}
-	w := &write{name: "a", info: &apirequest.RequestInfo{Namespace: "n"}}
-	named := func(name, namespace string) *unstructured.Unstructured {
-		u := &unstructured.Unstructured{Object: map[string]any{}}
-		u.SetName(name)
-		u.SetNamespace(namespace)
-		return u
-	}
-	for _, test := range []struct {
-		obj  *unstructured.Unstructured
-		says string
-	}{
-		{named("a", "n"), ""}, {named("a", ""), ""}, {named("", "n"), "undeterminable"}, {named("b", "n"), "the name of the object (b) does not match the name on the URL (a)"},
-		{named("a", "m"), "the namespace of the object (m) does not match the namespace on the request (n)"},
-	} {
-		if err := w.checkName(test.obj); (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%v: %v", test.obj, err)
-		}
-	}
-	w.info.Namespace = ""
-	if err := w.checkName(named("a", "m")); err != nil {
-		t.Error(err)
-	}
-	var warned warnings
-	addWarnings(warning.WithWarningRecorder(t.Context(), &warned), []error{errors.New(" plain "), errors.New("yaml: unmarshal errors:\n  line 1: x\n  line 2: y"), errors.New("error converting YAML to JSON: yaml: unmarshal errors:\n  line 3: z")})
-	if !slices.Equal(warned, []string{" plain ", "line 1: x", "line 2: y", "line 3: z"}) {
-		t.Errorf("%q", warned)
-	}
-	entry := func(manager, time string) map[string]any { return map[string]any{"manager": manager, "time": time} }
-	for name, test := range map[string]struct {
-		a, b any
-		same bool
-	}{
-		"time": {[]any{entry("m", "1")}, []any{entry("m", "2")}, true}, "manager": {[]any{entry("m", "1")}, []any{entry("n", "1")}, false},
-		"none": {nil, nil, false}, "fewer": {[]any{entry("m", "1")}, []any{}, false}, "more": {[]any{entry("m", "1")}, []any{entry("m", "1"), entry("n", "1")}, false},
-		"odd": {[]any{"x"}, []any{"x"}, false}, "odd before": {[]any{entry("m", "1")}, []any{"x"}, false}, "another field": {[]any{entry("m", "1")}, []any{map[string]any{"manager": "m"}}, false},
-		"second": {[]any{entry("m", "1"), entry("n", "1")}, []any{entry("m", "1"), entry("o", "1")}, false},
-	} {
-		if differOnlyInTime(test.a, test.b) != test.same {
-			t.Errorf("%s: differ only in time: %v", name, !test.same)
-		}
-	}
-	odd := &unstructured.Unstructured{Object: map[string]any{"metadata": "x"}}
-	if takeManagedFields(odd) != nil {
-		t.Error(odd)
-	}
-	putManagedFields(odd, "x") // it does nothing
-	good := named("a", "n")
-	if putManagedFields(good, nil); takeManagedFields(good) != nil {
-		t.Error(good)
-	}
-	if putManagedFields(good, []any{"x"}); len(good.Object["metadata"].(map[string]any)["managedFields"].([]any)) != 1 || takeManagedFields(good) == nil || takeManagedFields(good) != nil {
-		t.Error(good)
-	}
-}
-
 // TestWriteErrors checks the answers to requests with invalid parameters and bodies.
 func TestWriteErrors(t *testing.T) {
 	t.Parallel()
@@ -472,48 +375,4 @@ func TestTerminating(t *testing.T) {
 	if !gate.Handles(admission.Create) || !gate.Handles(admission.Update) || gate.Handles(admission.Connect) {
 		t.Error("the wrong operations")
 	}
-}
-
-// TestUntilBookmark checks when the next bookmark is sent.
-func TestUntilBookmark(t *testing.T) {
-	t.Parallel()
-	began := time.Now()
-	for timeout, want := range map[time.Duration][2]time.Duration{
-		time.Hour: {bookmarkInterval, bookmarkInterval}, time.Second: {bookmarkInterval, bookmarkInterval}, 12 * time.Second: {time.Second, 10 * time.Second},
-	} {
-		x := &watchRequest{timeout: timeout}
-		if got := x.untilBookmark(began); got < want[0] || got > want[1] {
-			t.Errorf("%v: a bookmark after %v", timeout, got)
-		}
-	}
-}
-
-// TestFieldErrors checks that long lists of errors are cut, and that this is reported.
-func TestFieldErrors(t *testing.T) {
-	t.Parallel()
-	k := testKind(t, newWidgets(t, widgetCRD, schema.KEP))("v1")
-	if errs := k.fieldErrors(nil, errConversion); len(errs) != 1 || errs[0].Type != field.ErrorTypeInternal {
-		t.Error(errs)
-	}
-	for n, want := range map[int]int{0: 0, 1: 1, 2 * crd.MaxErrors: 2 * crd.MaxErrors, 2*crd.MaxErrors + 1: 2*crd.MaxErrors + 1} {
-		vs := make(schema.Violations, n)
-		for i := range vs {
-			vs[i] = someViolation(t, k)
-		}
-		if errs := k.fieldErrors(vs, nil); len(errs) != want || n > 2*crd.MaxErrors && errs[len(errs)-1].Error() != schema.MoreErrors().Error() {
-			t.Errorf("%d violations: %d errors", n, len(errs))
-		}
-	}
-}
-
-// someViolation returns a violation of the schema of widgets.
-func someViolation(t *testing.T, k *customKind) schema.Violation {
-	t.Helper()
-	obj := widget("v1")
-	obj.Object["spec"].(map[string]any)["size"] = int64(-1)
-	vs, err := k.Version.Validate(t.Context(), obj.Object, nil)
-	if err != nil || len(vs) == 0 {
-		t.Fatal(vs, err)
-	}
-	return vs[0]
 }

@@ -1,7 +1,6 @@
 package custom
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,11 +10,9 @@ import (
 	"testing/iotest"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 
 	"espalier.dev/schema"
-	"espalier.dev/store"
 )
 
 // TestUpdatesWithLargeManagedFields checks that the managed fields of an object that becomes too large
@@ -103,45 +100,5 @@ func TestRareRequests(t *testing.T) {
 				t.Errorf("%s %s: %d %s", query, accept, w.Code, w.Body)
 			}
 		}
-	}
-}
-
-// TestAttributes checks the labels and fields by which the storage selects objects.
-func TestAttributes(t *testing.T) {
-	t.Parallel()
-	for scope, namespace := range map[string]string{"Namespaced": "n", "Cluster": ""} {
-		r, _ := newWidgetServer(t, strings.Replace(selectableCRD, `"Namespaced"`, `"`+scope+`"`, 1), schema.KEP).readerOf(t)
-		obj := &unstructured.Unstructured{Object: tree(t, `{"metadata":{"name":"a","namespace":"n","labels":{"x":"y"}},"spec":{"size":7}}`)}
-		labels, fields, err := r.endpoint.strategy.attributes(obj)
-		if err != nil || labels["x"] != "y" || fields["metadata.name"] != "a" || fields["metadata.namespace"] != namespace || fields["spec.size"] != "7" {
-			t.Errorf("%s: %v, %v, %v", scope, labels, fields, err)
-		}
-		delete(obj.Object, "spec")
-		if _, fields, err = r.endpoint.strategy.attributes(obj); err != nil || fields["spec.size"] != "" {
-			t.Errorf("%s: %v, %v", scope, fields, err)
-		}
-	}
-	// Before the store is loaded, lists are for etcd.
-	r := &reader{reads: &reads{store: &store.Store{}}}
-	req, _ := getRequest(t, widgetPath)
-	if snap, _, err := r.snapshot(req, &query{ListOptions: options("0", "", 0, "")}); !errors.Is(err, errNotCurrent) || snap != nil {
-		t.Error(snap, err)
-	}
-}
-
-// TestLabelsOf checks how metrics name resources.
-func TestLabelsOf(t *testing.T) {
-	t.Parallel()
-	v := newWidgets(t, widgetCRD, schema.KEP).Version("v1")
-	info := &apirequest.RequestInfo{APIGroup: "example.com", APIVersion: "v1", Resource: "widgets", Verb: "get"}
-	if s := (&serving{named: true}); s.labelsOf(info) != info || s.labels(v) != toV1.WithResource("widgets") {
-		t.Error("a named resource has another name")
-	}
-	s := &serving{}
-	if got := s.labelsOf(info); got.APIGroup != other || got.APIVersion != other || got.Resource != other || got.Verb != "get" || info.APIGroup != "example.com" {
-		t.Errorf("got %+v", got)
-	}
-	if got := s.labels(v); got.Group != other || got.Version != other || got.Resource != other {
-		t.Errorf("got %+v", got)
 	}
 }

@@ -23,7 +23,6 @@ import (
 
 	"espalier.dev/crd"
 	"espalier.dev/schema"
-	"espalier.dev/store"
 )
 
 // stored returns what is stored of a widget.
@@ -252,41 +251,5 @@ func TestLargeManagedFields(t *testing.T) {
 	check("patch", sendTo(s, http.MethodPatch, widgetPath+"/a", "application/merge-patch+json", `{"metadata":{"resourceVersion":"`+version+`"},"spec":`+strings.Replace(object("a", "", free), `{"apiVersion"`, `{"free":{"y":3},"a"`, 1)+`}`), http.StatusOK)
 	if w := sendTo(s, http.MethodPatch, widgetPath+"/b?fieldManager=m", "application/apply-patch+yaml", strings.Replace(object("b", "", free), `"resourceVersion":""`, `"labels":{}`, 1)); w.Code < 400 {
 		t.Errorf("apply without managed fields: %d %.300s", w.Code, w.Body)
-	}
-}
-
-// TestViewErrors checks which stored values have no view.
-func TestViewErrors(t *testing.T) {
-	t.Parallel()
-	k := testKind(t, newWidgets(t, widgetCRD, schema.KEP))("v1")
-	for text, ok := range map[string]bool{stored("a", ""): true, "{": false, `{"apiVersion":"example.com/v1","kind":"Widget"}`: true, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":"x"}`: true} {
-		v, err := k.view([]byte(text))
-		if (err == nil) != ok && text != `{"apiVersion":"example.com/v1","kind":"Widget","metadata":"x"}` || err == nil && !strings.Contains(string(v.append(nil, 7)), `"resourceVersion":"7"`) {
-			t.Errorf("%s: %v, %v", text, v, err)
-		}
-	}
-	s := &views{kind: k, kept: true, undecodable: undecodableLog{resource: runtimeschema.GroupResource{Group: "example.com", Resource: "widgets"}}}
-	if v, err := s.of(&store.Entry{Key: "k", Err: errConversion}); !errors.Is(err, errConversion) || v != nil {
-		t.Error(v, err)
-	}
-	bad := &store.Entry{Key: "k", Value: []byte("{")}
-	if v, err := s.of(bad); err == nil || v != nil || s.memo(bad) != nil {
-		t.Error(v, err)
-	}
-	good := &store.Entry{Key: "k", Value: []byte(stored("a", ""))}
-	if v, err := s.of(good); err != nil || s.memo(good) != v {
-		t.Error(v, err)
-	}
-	// A webhook may answer with something else the next time.
-	kinds := *k.kinds
-	kinds.converter = &webhookConverter{}
-	hooked := &customKind{Version: k.Version, kinds: &kinds, apiVersion: k.apiVersion, id: new(viewID)}
-	s = &views{kind: hooked, kept: true}
-	for text, kept := range map[string]bool{stored("a", ""): true, strings.Replace(stored("a", ""), "example.com/v1", "example.com/v2", 1): false} {
-		e := &store.Entry{Key: "k", Value: []byte(text)}
-		_, err := s.of(e)
-		if (s.memo(e) != nil) != kept || kept == IsConversionError(err) || hooked.asksWebhook(e.Value) == kept {
-			t.Errorf("%s: kept %v, %v", text, s.memo(e), err)
-		}
 	}
 }

@@ -400,16 +400,3 @@ func TestWatchRequests(t *testing.T) {
 		t.Errorf("a watch of a closed store: %d %s", w.Code, w.Body)
 	}
 }
-
-// TestWatchRests checks that few watches wait shortly, and that many of them together do not wake more
-// often, until each of them waits as long as clients notice.
-func TestWatchRests(t *testing.T) {
-	t.Parallel()
-	for watches, want := range map[int64]time.Duration{
-		1: 5 * time.Millisecond, 12: 5 * time.Millisecond, 24: 10 * time.Millisecond, 48: 20 * time.Millisecond, 1000: 20 * time.Millisecond,
-	} {
-		if got := restOf(watches); got != want {
-			t.Errorf("%d watches rest %v, want %v", watches, got, want)
-		}
-	}
-}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 )
 
@@ -163,17 +162,4 @@ func (r *readers) change() {
 	r.must(http.StatusOK, http.MethodDelete, things+"/w2", "")
 	r.must(http.StatusOK, http.MethodDelete, things+"/t02", "")
 	r.put("reads.example.com/things/a/raw", `{"kind":"Thing","apiVersion":"reads.example.com/v1","metadata":{"name":"raw","namespace":"a","labels":{"even":"true"}},"spec":{"color":"red","unknown":1}}`)
-}
-
-// TestAges checks which part of a table two answers may differ in.
-func TestAges(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"cells":["a","5s"],"object":{}}`:       `{"cells":["a","AGE"],"object":{}}`,
-		"\"cells\": [\n  \"a\",\n  \"3m20s\"\n]": "\"cells\": [\n  \"a\",\n  \"AGE\"\n]",
-		`{"cells":["a",null],"spec":"5s"}`:       `{"cells":["a",null],"spec":"5s"}`,
-	} {
-		if got := ages.ReplaceAllString(text, `$1"AGE"`); got != want {
-			t.Errorf("%s: %s", text, got)
-		}
-	}
 }

@@ -184,43 +184,6 @@ func TestUnservable(t *testing.T) {
 	}
 }
 
-// TestAcquire checks that a CRD that has changed is served in another way.
-func TestAcquire(t *testing.T) {
-	t.Parallel()
-	first, second := newWidgets(t, widgetCRD, schema.KEP), newWidgets(t, strings.Replace(widgetCRD, `"minimum":0`, `"minimum":1`, 1), schema.KEP)
-	source := &refreshedSource{catalog: crd.NewCatalog(first)}
-	s := newMemoryServer(t, source, nil)
-	a, err := s.handler.acquire(first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, err := s.handler.acquire(first); err != nil || again != a {
-		t.Error("another one serves the same CRD", err)
-	}
-	source.catalog = crd.NewCatalog(second)
-	b, err := s.handler.acquire(second)
-	if err != nil || b == a || a.gone.Err() == nil || b.gone.Err() != nil {
-		t.Error("the same one serves another CRD", err)
-	}
-	// A request that has found the first one gets the newest.
-	if again, err := s.handler.acquire(first); err != nil || again != b {
-		t.Error(err)
-	}
-	b.requests.Release()
-	b.requests.Release()
-	a.requests.Release()
-	a.requests.Release()
-	a.used.Store(false)
-	if a.use(); !a.used.Load() {
-		t.Error("a use is not recorded")
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.handler.Run(ended); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-}
-
 // notes returns the definition of a virtual resource.
 func notes(t *testing.T, root *api.JSONSchemaProps) *crd.Definition {
 	t.Helper()
