@@ -18,6 +18,9 @@ import (
 // TestCycles repeatedly creates, uses and deletes CRDs. They must not leave goroutines, files
 // or connections behind. ESPALIER_CYCLES is the number of cycles; the default is a handful.
 func TestCycles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("creates and deletes CRDs many times")
+	}
 	cycles := 10
 	if text := os.Getenv("ESPALIER_CYCLES"); text != "" {
 		var err error

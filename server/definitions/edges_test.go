@@ -21,69 +21,10 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
-	"espalier.dev/schema"
 	"espalier.dev/server/keys"
 )
 
 var errBroken = errors.New("broken")
-
-// TestDefinition checks the CRD that would define CRDs: its versions, and how its fields merge.
-func TestDefinition(t *testing.T) {
-	t.Parallel()
-	d, err := definition(schema.Kubernetes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	typed := func(s api.JSONSchemaProps) string { return strings.Join(s.Type, ",") }
-	check := func(path string, s api.JSONSchemaProps, want map[string]string) {
-		t.Helper()
-		got := map[string]string{}
-		for name, p := range s.Properties {
-			got[name] = typed(p)
-			switch typed(p) {
-			case "object":
-				if open := p.XPreserveUnknownFields != nil && *p.XPreserveUnknownFields; open == (p.Properties != nil) {
-					t.Errorf("%s.%s: unknown fields are kept: %v", path, name, open)
-				}
-			case "array":
-				if p.Items == nil || p.Items.Schema == nil || name != "conditions" && (p.Items.Schema.XPreserveUnknownFields == nil || !*p.Items.Schema.XPreserveUnknownFields) {
-					t.Errorf("%s.%s: items %v", path, name, p.Items)
-				}
-			}
-		}
-		if !maps.Equal(got, want) {
-			t.Errorf("%s: got %v, want %v", path, got, want)
-		}
-	}
-	names := map[string]string{"plural": "string", "singular": "string", "kind": "string", "listKind": "string", "shortNames": "array", "categories": "array"}
-	for _, v := range d.CRD().Spec.Versions {
-		beta := v.Name == "v1beta1"
-		if v.Storage != beta || v.Deprecated != beta || (v.DeprecationWarning != nil) != beta || !v.Served {
-			t.Errorf("%s: %+v", v.Name, v)
-		}
-		root := *v.Schema.OpenAPIV3Schema
-		check(v.Name, root, map[string]string{"spec": "object", "status": "object"})
-		spec, status := root.Properties["spec"], root.Properties["status"]
-		fields := map[string]string{"group": "string", "scope": "string", "names": "object", "versions": "array", "conversion": "object", "preserveUnknownFields": "boolean"}
-		if beta {
-			maps.Copy(fields, map[string]string{"validation": "object", "version": "string", "subresources": "object", "additionalPrinterColumns": "array", "selectableFields": "array"})
-		}
-		check("spec", spec, fields)
-		check("spec.names", spec.Properties["names"], names)
-		check("status", status, map[string]string{"conditions": "array", "acceptedNames": "object", "storedVersions": "array", "observedGeneration": "integer"})
-		check("status.acceptedNames", status.Properties["acceptedNames"], names)
-		conditions := status.Properties["conditions"]
-		if conditions.XListType == nil || *conditions.XListType != "map" || !slices.Equal(conditions.XListMapKeys, []string{"type"}) {
-			t.Errorf("conditions: %v", conditions)
-		}
-		check("conditions", *conditions.Items.Schema, map[string]string{"type": "string", "status": "string", "lastTransitionTime": "string", "reason": "string", "message": "string", "observedGeneration": "integer"})
-	}
-	for _, v := range d.Versions() {
-		if of := describe(v); !slices.Contains(of.PatchTypes, types.StrategicMergePatchType) || of.OpenAPI.V2 == nil || of.OpenAPI.V3 == nil {
-			t.Errorf("%s: %v", v.Name(), of)
-		}
-	}
-}
 
 // add stores a CRD of a name and returns it as it is read.
 func (u *unit) add(name string, change func(*api.CustomResourceDefinition)) *stored {
@@ -223,34 +164,6 @@ func (l *lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
-}
-
-// TestReport checks which failures to report on a deletion are logged.
-func TestReport(t *testing.T) {
-	t.Parallel()
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	for name, test := range map[string]struct {
-		ctx     context.Context
-		failure error
-		gone    bool
-		logged  bool
-	}{
-		"written": {t.Context(), nil, false, false}, "gone": {t.Context(), nil, true, false}, "full": {t.Context(), rpctypes.ErrNoSpace, false, false},
-		"broken": {t.Context(), errBroken, false, true}, "ended": {ended, errBroken, false, false},
-	} {
-		u := newUnit(t, newDB(t), nil)
-		c := u.add(widgets, nil).crd
-		if test.gone {
-			c.Name = "others.example.com"
-		}
-		u.kv.err = test.failure
-		log := &lines{}
-		u.report(klog.NewContext(test.ctx, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(log)))), c, errRemaining)
-		if got := log.String(); strings.Contains(got, "Cannot write the status of a CRD") != test.logged {
-			t.Errorf("%s: logged %q", name, got)
-		}
-	}
 }
 
 // TestFinish checks that a deletion stops at the first step that fails.

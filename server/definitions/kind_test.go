@@ -7,12 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"espalier.dev/api"
-	"espalier.dev/api/v1beta1"
 	"espalier.dev/schema"
 )
 
@@ -78,60 +75,6 @@ func TestValidateVersions(t *testing.T) {
 		if errs, warnings := v1.Validate(t.Context(), widgetsWith(func(c *api.CustomResourceDefinition) { c.ResourceVersion = "1" }), old); len(errs)+len(warnings) != 0 {
 			t.Errorf("got %v, %q", errs, warnings)
 		}
-	}
-}
-
-// TestDefaults checks that each version has its defaults, and that they can be prepared.
-func TestDefaults(t *testing.T) {
-	t.Parallel()
-	v1, beta := kindsFor(t, schema.Kubernetes)
-	c := definitionOf()
-	v1.Default(c)
-	if c.Spec.Names.Singular != "widget" || c.Spec.Names.ListKind != "WidgetList" {
-		t.Errorf("got %v", c.Spec.Names)
-	}
-	b := v1beta1.FromV1(definitionOf())
-	b.Spec.Scope = ""
-	beta.Default(b)
-	if b.Spec.Names.Singular != "widget" || b.Spec.Scope != api.NamespaceScoped {
-		t.Errorf("got %v", b.Spec)
-	}
-	for _, k := range []*kind{v1, beta} {
-		next := widgetsWith(func(c *api.CustomResourceDefinition) {
-			c.Generation = 7
-			c.Status.StoredVersions = []string{"v9"}
-		})
-		obj := represent(next.DeepCopy(), k.Name())
-		if err := k.Prepare(t.Context(), obj, nil); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := hub(obj); err != nil || got.Generation != 1 || slices.Contains(got.Status.StoredVersions, "v9") {
-			t.Errorf("%s, created: generation %d, %v, %v", k.Name(), got.Generation, got.Status, err)
-		}
-		obj = represent(next.DeepCopy(), k.Name())
-		before := widgetsWith(func(c *api.CustomResourceDefinition) { c.Generation = 3; c.Spec.Names.Kind = "Gadget" })
-		if err := k.Prepare(t.Context(), obj, represent(before, k.Name())); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := hub(obj); err != nil || got.Generation != 4 || slices.Contains(got.Status.StoredVersions, "v9") {
-			t.Errorf("%s, updated: generation %d, %v, %v", k.Name(), got.Generation, got.Status, err)
-		}
-	}
-}
-
-// TestConvertLists checks that the items of lists have no kind, as in any list of Go structs.
-func TestConvertLists(t *testing.T) {
-	t.Parallel()
-	v1, _ := kindsFor(t, schema.Kubernetes)
-	to := runtimeschema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
-	of := metav1.TypeMeta{Kind: "K", APIVersion: "a/v1"}
-	list := &api.CustomResourceDefinitionList{Items: []api.CustomResourceDefinition{{TypeMeta: of}, {TypeMeta: of}}}
-	old := &v1beta1.CustomResourceDefinitionList{Items: []v1beta1.CustomResourceDefinition{{TypeMeta: of}, {TypeMeta: of}}}
-	if got, err := v1.Convert(list, to); err != nil || got != list || list.Items[0].Kind != "" || list.Items[1].APIVersion != "" {
-		t.Errorf("got %v, %v", got, err)
-	}
-	if got, err := v1.Convert(old, to); err != nil || got != old || old.Items[0].Kind != "" || old.Items[1].APIVersion != "" {
-		t.Errorf("got %v, %v", got, err)
 	}
 }
 

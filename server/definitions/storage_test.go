@@ -12,8 +12,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
@@ -236,29 +234,6 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// TestNoCompliance checks that a CRD that is being deleted, or whose condition is not known, gets none.
-func TestNoCompliance(t *testing.T) {
-	t.Parallel()
-	known := &api.CustomResourceDefinitionCondition{Type: api.Compliant, Status: api.ConditionTrue, Reason: "R"}
-	now := metav1.Now()
-	for name, test := range map[string]struct {
-		compliance Compliance
-		deleted    *metav1.Time
-		want       int
-	}{
-		"not checked": {nil, nil, 0}, "not known": {initial{}, nil, 0}, "known": {initial{known}, nil, 1}, "deleted": {initial{known}, &now, 0},
-	} {
-		d, err := crd.New(widgetsWith(func(c *api.CustomResourceDefinition) { c.DeletionTimestamp = test.deleted }), crd.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := (&Definitions{config: Config{Compliance: test.compliance}}).withCompliance(api.CustomResourceDefinitionStatus{}, d)
-		if len(got.Conditions) != test.want || test.want > 0 && (got.Conditions[0].Reason != "R" || got.Conditions[0].ObservedGeneration != 1) {
-			t.Errorf("%s: got %v", name, got.Conditions)
-		}
-	}
-}
-
 // waiting are other servers that reach a revision when the test says so.
 type waiting struct {
 	ready   chan struct{}
@@ -292,145 +267,4 @@ func TestOtherServers(t *testing.T) {
 	}
 	close(peers.ready)
 	u.eventually("it is established", func() bool { return u.condition(widgets, api.Established).Status == api.ConditionTrue })
-}
-
-// TestDeletionSteps takes the steps of the deletion of a CRD one by one.
-func TestDeletionSteps(t *testing.T) {
-	t.Parallel()
-	u := newUnit(t, newDB(t), nil)
-	s := u.internal()
-	now := metav1.Now()
-	put := func(name string, established bool, finalizers ...string) *api.CustomResourceDefinition {
-		t.Helper()
-		c := widgetsWith(func(c *api.CustomResourceDefinition) {
-			c.Name, c.DeletionTimestamp, c.Finalizers = name, &now, finalizers
-			if established {
-				c.Status.Conditions = []api.CustomResourceDefinitionCondition{{Type: api.Established, Status: api.ConditionTrue}}
-			}
-		})
-		u.put(name, encoded(t, c))
-		return c
-	}
-	c := put(widgets, true, api.CustomResourceCleanupFinalizer, "example.com/other")
-	if err := s.close(t.Context(), widgets, "w"); !apierrors.IsNotFound(err) || u.fence("u") != "" {
-		t.Errorf("another UID: %v, fence %q", err, u.fence("u"))
-	}
-	if err := s.close(t.Context(), "others.example.com", "u"); !apierrors.IsNotFound(err) {
-		t.Errorf("another name: %v", err)
-	}
-	if err := s.close(t.Context(), widgets, "u"); err != nil || u.fence("u") != "Terminating" {
-		t.Errorf("%v, fence %q", err, u.fence("u"))
-	}
-	for why, want := range map[error]string{errRemaining: api.ReasonInstanceDeletionCheck, errors.New("broken"): api.ReasonInstanceDeletionFailed} {
-		u.report(t.Context(), c, why)
-		if got := u.condition(widgets, api.Terminating); got.Status != api.ConditionTrue || got.Reason != want || got.Message != why.Error() {
-			t.Errorf("%v: got %v", why, got)
-		}
-	}
-	other := c.DeepCopy()
-	other.UID = "w"
-	before := u.value(u.crds.Key("", widgets))
-	u.report(t.Context(), other, errRemaining)
-	if err := s.release(t.Context(), widgets, "w"); err == nil || u.value(u.crds.Key("", widgets)) != before {
-		t.Errorf("a CRD with another UID has changed: %v", err)
-	}
-
-	for _, test := range []struct {
-		name        string
-		established bool
-		want        string
-	}{
-		{widgets, true, api.ReasonInstanceDeletionCompleted}, {widgets, false, "NeverEstablished"}, {Name, true, api.ReasonOverlappingBuiltIn},
-	} {
-		put(test.name, test.established, api.CustomResourceCleanupFinalizer, "example.com/other")
-		if err := s.release(t.Context(), test.name, "u"); err != nil {
-			t.Errorf("%s: %v", test.name, err)
-		}
-		got := u.condition(test.name, api.Terminating)
-		if c := u.stored(test.name); c == nil || !slices.Equal(c.Finalizers, []string{"example.com/other"}) || got.Status != api.ConditionFalse || got.Reason != test.want || got.Message == "" {
-			t.Errorf("%s: got %v", test.name, got)
-		}
-	}
-	put(widgets, true, api.CustomResourceCleanupFinalizer)
-	if err := s.release(t.Context(), widgets, "u"); err != nil || u.stored(widgets) != nil || u.fence("u") != "" {
-		t.Errorf("it is not deleted: %v, fence %q", err, u.fence("u"))
-	}
-	if err := s.release(t.Context(), widgets, "u"); !apierrors.IsNotFound(err) {
-		t.Errorf("it is deleted twice: %v", err)
-	}
-	// The cleanup of a CRD that is gone ends.
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	u.cleanUp(ctx, c)
-	if u.cleanups.Wait(); ctx.Err() != nil {
-		t.Error("the cleanup of a CRD that is gone goes on")
-	}
-	// The objects of the CRD of CRDs would be all CRDs.
-	if err := u.deleteObjects(t.Context(), put(Name, true)); err != nil || u.stored(Name) == nil {
-		t.Errorf("the CRDs are deleted: %v", err)
-	}
-	u.handler.Close()
-	if err := u.finish(t.Context(), c); err == nil {
-		t.Error("a deletion ends without a storage")
-	}
-	u.report(t.Context(), c, errRemaining) // it does nothing
-}
-
-// TestInternalWrites checks what the server itself writes to a stored CRD.
-func TestInternalWrites(t *testing.T) {
-	t.Parallel()
-	u := newUnit(t, newDB(t), nil)
-	s := u.internal()
-	u.put(widgets, encoded(t, widgetsWith(nil)))
-	key := u.crds.Key("", widgets)
-	before := u.value(key)
-	status := api.CustomResourceDefinitionStatus{StoredVersions: []string{"v1", "v2"}}
-	c := widgetsWith(nil)
-	if u.writeStatus(t.Context(), s, c, status); u.value(key) != before {
-		t.Error("the status of an unknown CRD is written")
-	}
-	known := u.read(u.store.Get(key), nil)
-	u.known[widgets] = known
-	if u.writeStatus(t.Context(), s, c, status); u.value(key) != before {
-		t.Error("the status of another state is written")
-	}
-	u.retries[widgets] = &retry{timer: time.NewTimer(time.Hour)}
-	if u.writeStatus(t.Context(), s, known.crd, status); !slices.Equal(u.stored(widgets).Status.StoredVersions, status.StoredVersions) || len(u.retries) != 0 || !u.fenced["u"] {
-		t.Errorf("%v, retries %v, fenced %v", u.stored(widgets).Status, u.retries, u.fenced)
-	}
-	// The state that was read is outdated now: the event of the newer one leads to another attempt.
-	after := u.value(key)
-	delete(u.fenced, "u")
-	if u.writeStatus(t.Context(), s, known.crd, api.CustomResourceDefinitionStatus{}); u.value(key) != after || len(u.retries) != 0 || u.fenced["u"] {
-		t.Errorf("an outdated status is written: %v", u.retries)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if u.writeStatus(ended, s, known.crd, status); len(u.retries) != 0 {
-		t.Error("a write is repeated after the end")
-	}
-	u.sync()
-	u.known[widgets] = u.read(u.store.Get(key), nil)
-	tooLarge := api.CustomResourceDefinitionStatus{StoredVersions: []string{strings.Repeat("v", 2<<20)}}
-	if u.writeStatus(t.Context(), s, u.known[widgets].crd, tooLarge); len(u.retries) != 1 {
-		t.Error("a write that fails is not repeated")
-	} else {
-		u.retries[widgets].timer.Stop()
-	}
-}
-
-// TestFailure checks the errors of internal writes.
-func TestFailure(t *testing.T) {
-	t.Parallel()
-	s := newUnit(t, newDB(t), nil).internal()
-	if err := s.failure("a", errors.New("broken")); !apierrors.IsInternalError(err) {
-		t.Error(err)
-	}
-	conflict := apierrors.NewConflict(runtimeschema.GroupResource{}, "a", errChanged)
-	if err := s.failure("a", conflict); !apierrors.IsConflict(err) {
-		t.Error(err)
-	}
-	if p := only("u", "7"); *p.UID != types.UID("u") || *p.ResourceVersion != "7" {
-		t.Error(p)
-	}
 }
