@@ -6,10 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
@@ -149,18 +146,6 @@ func TestApplyLeft(t *testing.T) {
 	}
 }
 
-// TestApplyInvalidStored checks that an apply to a stored object that does not fit its types is left
-// to the stock field manager: here, an object where a number is expected.
-func TestApplyInvalidStored(t *testing.T) {
-	t.Parallel()
-	d := define(t, widgets)
-	live := stored(t, d)
-	spec(live.Object)["size"] = map[string]any{"a": "b"}
-	if endpoint(t, d, "v1", "").apply(live, widget(t, "v1", `{}`), "other", false) != nil {
-		t.Error("not left to the stock field manager")
-	}
-}
-
 // TestNull checks that changes between null and a value are handled.
 func TestNull(t *testing.T) {
 	t.Parallel()
@@ -208,40 +193,6 @@ func TestApplyAgain(t *testing.T) {
 				t.Fatalf("metadata %v: labels that are no longer applied are kept: %s", metadata, text(t, got))
 			}
 		}
-	}
-}
-
-// TestUnknownVersionNotConverted checks that an object is not converted for the fields of a version
-// that no longer exists.
-func TestUnknownVersionNotConverted(t *testing.T) {
-	t.Parallel()
-	d := define(t, widgets)
-	m := endpoint(t, d, "v1", "")
-	m.convert = func(_ map[string]any, to runtimeschema.GroupVersion) (map[string]any, error) {
-		return nil, fmt.Errorf("unexpected conversion to %s", to)
-	}
-	live := stored(t, d)
-	c := convertor{m}
-	if _, err := c.ConvertToVersion(live, runtimeschema.GroupVersion{Group: "example.com", Version: "v0"}); err == nil || !strings.Contains(err.Error(), "invalid group/version") {
-		t.Errorf("got %v", err)
-	}
-	if err := c.Convert(live, live, nil); err == nil {
-		t.Error("objects are converted into others")
-	}
-	if _, _, err := c.ConvertFieldLabel(live.GroupVersionKind(), "spec.size", "1"); err == nil {
-		t.Error("field labels are converted")
-	}
-}
-
-// TestTypesOfOtherObjects checks that only custom resources and scales have types.
-func TestTypesOfOtherObjects(t *testing.T) {
-	t.Parallel()
-	types := NewTypes(define(t, widgets))
-	if v, err := types.ObjectToTyped(&corev1.ConfigMap{}); err == nil || v != nil {
-		t.Errorf("got %v, %v", v, err)
-	}
-	if _, err := types.ObjectToTyped(&autoscalingv1.Scale{}); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -151,59 +151,6 @@ func withoutTimes(obj, before *unstructured.Unstructured) *unstructured.Unstruct
 	return obj
 }
 
-// TestUpdate checks that common updates are handled without the stock field manager, with the
-// same result.
-func TestUpdate(t *testing.T) {
-	d := define(t, widgets)
-	for _, test := range []struct {
-		name, version, subresource string
-		create                     bool
-		change                     func(obj map[string]any)
-	}{
-		{name: "create", create: true, change: func(map[string]any) {}},
-		{name: "no change", change: func(map[string]any) {}},
-		{name: "scalar", change: func(o map[string]any) { spec(o)["size"] = int64(2) }},
-		{name: "removed field", change: func(o map[string]any) { delete(spec(o), "size") }},
-		{name: "removed item", change: func(o map[string]any) { spec(o)["ports"] = spec(o)["ports"].([]any)[1:] }},
-		{name: "new item", change: func(o map[string]any) { spec(o)["tags"] = append(spec(o)["tags"].([]any), "z") }},
-		{name: "atomic map", change: func(o map[string]any) { spec(o)["point"].(map[string]any)["x"] = int64(5) }},
-		{name: "atomic list", change: func(o map[string]any) { spec(o)["args"] = []any{"b"} }},
-		{name: "field without schema", change: func(o map[string]any) { spec(o)["any"] = map[string]any{"a": map[string]any{"c": []any{}}} }},
-		{name: "null", change: func(o map[string]any) { spec(o)["limits"] = nil }},
-		{name: "everything", change: func(o map[string]any) { delete(o, "spec") }},
-		{name: "labels", change: func(o map[string]any) { o["metadata"].(map[string]any)["labels"] = map[string]any{"b": "c"} }},
-		{name: "own managedFields", change: func(o map[string]any) {
-			metadata := o["metadata"].(map[string]any)
-			metadata["managedFields"] = metadata["managedFields"].([]any)[:1]
-		}},
-		{name: "without managedFields", change: func(o map[string]any) { delete(o["metadata"].(map[string]any), "managedFields") }},
-		{name: "status", subresource: "status", change: func(o map[string]any) { o["status"] = map[string]any{"ready": false} }},
-		{name: "ignored status", change: func(o map[string]any) { o["status"] = map[string]any{"ready": false} }},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			m := endpoint(t, d, "v1", test.subresource)
-			live := stored(t, d)
-			obj := live.DeepCopy()
-			if test.create {
-				live = m.empty()
-				unstructured.RemoveNestedField(obj.Object, "metadata", "managedFields")
-			}
-			test.change(obj.Object)
-			before, want := live.DeepCopy(), obj.DeepCopy()
-			if !m.update(live, obj, "writer") {
-				t.Fatal("left to the stock field manager")
-			}
-			m.stock.UpdateNoErrors(live.DeepCopy(), want, "writer")
-			if got, want := withoutTimes(obj, live), withoutTimes(want, live); !reflect.DeepEqual(got, want) {
-				t.Errorf("got %s\nwant %s", text(t, got), text(t, want))
-			}
-			if !reflect.DeepEqual(live, before) {
-				t.Error("the live object has changed")
-			}
-		})
-	}
-}
-
 func spec(o map[string]any) map[string]any { return o["spec"].(map[string]any) }
 
 func text(t *testing.T, u *unstructured.Unstructured) string {
@@ -213,58 +160,6 @@ func text(t *testing.T, u *unstructured.Unstructured) string {
 		t.Fatal(err)
 	}
 	return string(b)
-}
-
-// TestApply is TestUpdate for applies.
-func TestApply(t *testing.T) {
-	d := define(t, widgets)
-	for _, test := range []struct {
-		name, manager, config string
-		create, force         bool
-		unchanged             bool
-	}{
-		{name: "create", manager: "applier", config: `{"size": 1, "ports": [{"port": 1}], "limits": {}}`, create: true},
-		{name: "same again", manager: "applier", config: `{"color": "blue", "ports": [{"port": 80, "name": "http"}, {"port": 443}], "tags": ["y"], "point": {"x": 1, "y": 2}}`, unchanged: true},
-		{name: "changed value", manager: "applier", config: `{"color": "green", "ports": [{"port": 80, "name": "https"}, {"port": 443}], "tags": ["y"], "point": {"x": 1, "y": 3}}`},
-		{name: "added items", manager: "applier", config: `{"color": "blue", "ports": [{"port": 80, "name": "http"}, {"port": 8080}, {"port": 443}], "tags": ["a", "y", "z"], "point": {"x": 1, "y": 2}}`},
-		{name: "other order", manager: "other", config: `{"ports": [{"port": 443}, {"port": 80}]}`},
-		{name: "shared ownership", manager: "other", config: `{"color": "blue", "size": 1}`},
-		{name: "new owner", manager: "other", config: `{"old": "x", "any": {"b": [1]}}`},
-		{name: "forced", manager: "other", config: `{"size": 7, "color": "green", "args": [], "any": {"a": {"b": 2}}}`, force: true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			m := endpoint(t, d, "v1", "")
-			live := stored(t, d)
-			if test.create {
-				live = m.empty()
-			}
-			config := widget(t, "v1", test.config)
-			before, sent := live.DeepCopy(), config.DeepCopy()
-			got := m.apply(live, config, test.manager, test.force)
-			if got == nil {
-				t.Fatal("left to the stock field manager")
-			}
-			if (got == live) != test.unchanged {
-				t.Errorf("unchanged: %v", got == live)
-			}
-			want, err := m.stock.Apply(live.DeepCopy(), config.DeepCopy(), test.manager, test.force)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got, want := withoutTimes(got, live), withoutTimes(want.(*unstructured.Unstructured), live); !reflect.DeepEqual(got, want) {
-				t.Errorf("got %s\nwant %s", text(t, got), text(t, want))
-			}
-			if !reflect.DeepEqual(live, before) || !reflect.DeepEqual(config, sent) {
-				t.Error("the live object or the configuration has changed")
-			}
-			if !test.unchanged {
-				spec(got.Object)["ports"].([]any)[0].(map[string]any)["port"] = int64(0)
-				if !reflect.DeepEqual(live, before) || !reflect.DeepEqual(config, sent) {
-					t.Error("the result shares memory with the live object or the configuration")
-				}
-			}
-		})
-	}
 }
 
 // TestApplyNumbers checks that merged numbers are those of the configuration, also where they

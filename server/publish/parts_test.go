@@ -25,6 +25,7 @@ import (
 
 	"espalier.dev/api"
 	"espalier.dev/crd"
+	"espalier.dev/internal/testcase"
 	"espalier.dev/openapi"
 )
 
@@ -192,45 +193,6 @@ func TestResourcesNeedNoSnapshot(t *testing.T) {
 	}
 }
 
-// discard is a response that counts its bytes.
-type discard struct {
-	header http.Header
-	size   int
-}
-
-func (d *discard) Header() http.Header { return d.header }
-func (d *discard) WriteHeader(int)     {}
-func (d *discard) Write(data []byte) (int, error) {
-	d.size += len(data)
-	return len(data), nil
-}
-
-// BenchmarkOpenAPIAfterChange measures the OpenAPI v3 document of a group of 500 CRDs after a
-// change of one.
-func BenchmarkOpenAPIAfterChange(b *testing.B) {
-	src := &source{}
-	p := newPublisher(src)
-	catalog := crd.NewCatalog()
-	for i := range 500 {
-		catalog = catalog.With(define(b, fmt.Sprintf("things%d.example.com", i)))
-	}
-	generation := int64(1)
-	get := func() {
-		src.catalog.Store(catalog)
-		w := &discard{header: http.Header{}}
-		p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/openapi/v3/apis/example.com/v1", nil))
-		b.SetBytes(int64(w.size))
-	}
-	get()
-	for b.Loop() {
-		b.StopTimer()
-		generation++
-		catalog = catalog.With(define(b, "things7.example.com", func(c *api.CustomResourceDefinition) { c.Generation = generation }))
-		b.StartTimer()
-		get()
-	}
-}
-
 // compareV2 compares the OpenAPI v2 document of parts with the merged document of all CRDs.
 func compareV2(t *testing.T, p *Publisher, all []*crd.Definition) {
 	t.Helper()
@@ -293,6 +255,18 @@ func TestJoinCRC(t *testing.T) {
 			t.Errorf("after %d bytes: %x", n, got)
 		}
 	}
+}
+
+// defineMedium returns the definition of a resource with a schema of usual size.
+func defineMedium(t testing.TB, name string, change ...func(*api.CustomResourceDefinition)) *crd.Definition {
+	t.Helper()
+	return define(t, name, append([]func(*api.CustomResourceDefinition){func(c *api.CustomResourceDefinition) {
+		s := &api.JSONSchemaProps{}
+		if err := json.Unmarshal(testcase.Medium().Schema, s); err != nil {
+			t.Fatal(err)
+		}
+		c.Spec.Versions[0].Schema.OpenAPIV3Schema = s
+	}}, change...)...)
 }
 
 // TestProtoChunks compares documents that are converted to protobuf in chunks with those that are

@@ -10,7 +10,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +25,6 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -35,20 +33,6 @@ import (
 	"espalier.dev/crd"
 	"espalier.dev/schema"
 )
-
-func TestMediaType(t *testing.T) {
-	t.Parallel()
-	for header, want := range map[string]string{
-		"application/json": "application/json", "Application/JSON; charset=utf-8": "application/json",
-		"application/merge-patch+json;=": "application/merge-patch+json", " Text/X ; ;": "text/x", "": "",
-	} {
-		req := httptest.NewRequest(http.MethodPost, "/", nil)
-		req.Header.Set("Content-Type", header)
-		if got := MediaType(req); got != want {
-			t.Errorf("%q: got %q, want %q", header, got, want)
-		}
-	}
-}
 
 // TestPeekBody checks that the handler of a request gets the body that was read before, and its
 // error.
@@ -201,36 +185,6 @@ func TestCheckPatch(t *testing.T) {
 		if ChecksPatch(mediaType) != want {
 			t.Error(mediaType)
 		}
-	}
-}
-
-// TestMisfit checks the error of a patch that does not fit its object.
-func TestMisfit(t *testing.T) {
-	t.Parallel()
-	plain, status := errors.New("does not fit"), apierrors.NewConflict(runtimeschema.GroupResource{}, "a", errors.New("b"))
-	if err := Misfit(plain, false); apierrors.ReasonForError(err) != metav1.StatusReasonUnknown || err.Error() != "does not fit" {
-		t.Error(err)
-	}
-	if err := Misfit(plain, true); !apierrors.IsBadRequest(err) || err.Error() != "does not fit" {
-		t.Error(err)
-	}
-	if err := Misfit(fmt.Errorf("wrapped: %w", status), true); !apierrors.IsConflict(err) {
-		t.Error(err)
-	}
-	if err := Misfit(errors.New(strings.Repeat("a", maxPatchError)), false); len(err.Error()) != maxPatchError {
-		t.Errorf("%d bytes", len(err.Error()))
-	}
-	if err := Misfit(errors.New(strings.Repeat("a", maxPatchError+7)), false); !strings.HasSuffix(err.Error(), "aa... (7 bytes are not shown)") {
-		t.Errorf("%.40s", err)
-	}
-	if err := patchError(sends(types.MergePatchType, "", true), plain); !apierrors.IsBadRequest(err) {
-		t.Error(err)
-	}
-	if err := patchError(sends(types.MergePatchType, "", true), errTooMany(t)); apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
-		t.Error(err)
-	}
-	if err := patchError(t.Context(), plain); !errors.Is(err, plain) {
-		t.Error(err)
 	}
 }
 
@@ -414,45 +368,6 @@ func (nothing) DeleteCollection(context.Context, rest.ValidateObjectFunc, *metav
 	return nil, errNothing
 }
 
-// TestUpdateCheck checks an updated object, before and after its change.
-func TestUpdateCheck(t *testing.T) {
-	t.Parallel()
-	old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
-	changed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", OwnerReferences: make([]metav1.OwnerReference, schema.MaxOwnerReferences+1)}}
-	gone, cancel := context.WithCancel(t.Context())
-	called := false
-	info := func(to runtime.Object, err error) updateCheck {
-		return updateCheck{rest.DefaultUpdatedObjectInfo(nil, func(context.Context, runtime.Object, runtime.Object) (runtime.Object, error) {
-			called = true
-			return to, err
-		}), runtimeschema.GroupKind{Kind: "ConfigMap"}}
-	}
-	if obj, err := info(old, nil).UpdatedObject(t.Context(), old); err != nil || obj != runtime.Object(old) {
-		t.Error(obj, err)
-	}
-	if _, err := info(changed, nil).UpdatedObject(t.Context(), old); !apierrors.IsInvalid(err) {
-		t.Error(err)
-	}
-	if _, err := info(nil, errNothing).UpdatedObject(sends(types.MergePatchType, "", true), old); !apierrors.IsBadRequest(err) {
-		t.Error(err)
-	}
-	cut := updateCheck{rest.DefaultUpdatedObjectInfo(nil, func(context.Context, runtime.Object, runtime.Object) (runtime.Object, error) {
-		cancel()
-		return old, nil
-	}), runtimeschema.GroupKind{}}
-	if _, err := cut.UpdatedObject(gone, old); !apierrors.IsTimeout(err) {
-		t.Error(err)
-	}
-	called = false
-	if _, err := info(old, nil).UpdatedObject(gone, old); !apierrors.IsTimeout(err) || called {
-		t.Error(err, called)
-	}
-	long := sends(types.StrategicMergePatchType, `{"a":[`+strings.Repeat("1,", 5000)+`1]}`, false)
-	if _, err := info(old, nil).UpdatedObject(long, old); !apierrors.IsRequestEntityTooLargeError(err) {
-		t.Error(err)
-	}
-}
-
 // shared are the options of all resources.
 type shared struct {
 	config storagebackend.ConfigForResource
@@ -461,83 +376,6 @@ type shared struct {
 
 func (s *shared) GetRESTOptions(runtimeschema.GroupResource, runtime.Object) (generic.RESTOptions, error) {
 	return generic.RESTOptions{StorageConfig: &s.config, ResourcePrefix: "shared"}, s.err
-}
-
-// TestOptions checks that the options of a resource do not change those of others.
-func TestOptions(t *testing.T) {
-	t.Parallel()
-	base := &shared{}
-	for directory, want := range map[string]string{"": "shared", "own": "own"} {
-		got, err := (&Options{base, codecOf{unstructured.UnstructuredJSONScheme}, directory}).GetRESTOptions(runtimeschema.GroupResource{}, nil)
-		if err != nil || got.ResourcePrefix != want || got.StorageConfig.Codec == nil || base.config.Codec != nil {
-			t.Errorf("%q: %v %v", directory, got, err)
-		}
-	}
-	base.err = errNothing
-	if _, err := (&Options{RESTOptionsGetter: base}).GetRESTOptions(runtimeschema.GroupResource{}, nil); !errors.Is(err, errNothing) {
-		t.Error(err)
-	}
-}
-
-type codecOf struct{ runtime.Codec }
-
-// TestNewScale checks what a Scale shows of an object.
-func TestNewScale(t *testing.T) {
-	t.Parallel()
-	of := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b", UID: "c", ResourceVersion: "4"}}
-	got := NewScale(of, 1, 2, "x=y")
-	want := &autoscalingv1.Scale{TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"}, ObjectMeta: of.ObjectMeta,
-		Spec: autoscalingv1.ScaleSpec{Replicas: 1}, Status: autoscalingv1.ScaleStatus{Replicas: 2, Selector: "x=y"}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v", got)
-	}
-}
-
-// TestEndpoint checks which verbs have handlers.
-func TestEndpoint(t *testing.T) {
-	t.Parallel()
-	e := &Endpoint{Scope: &handlers.RequestScope{}}
-	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
-		if e.Handler(verb, Storage{Writes: nothing{}, Deletes: nothing{}}) == nil {
-			t.Errorf("%s has no handler", verb)
-		}
-		if has := e.Subresource(verb, nothing{}, nil) != nil; has != slices.Contains([]string{"get", "create", "update", "patch"}, verb) {
-			t.Errorf("%s of a subresource: %v", verb, has)
-		}
-	}
-	if e.Handler("proxy", Storage{}) != nil {
-		t.Error("an unknown verb has a handler")
-	}
-}
-
-// renames is a convertor that changes its input.
-type renames struct{ runtime.ObjectConvertor }
-
-func (renames) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
-	in.(*corev1.ConfigMap).Name = "changed"
-	return in, nil
-}
-
-func (renames) Convert(in, _, _ any) error {
-	in.(*corev1.ConfigMap).Name = "changed"
-	return errNothing
-}
-
-// TestNewScope checks that objects are copied before they are converted.
-func TestNewScope(t *testing.T) {
-	t.Parallel()
-	s := NewScope(true, handlers.RequestScope{UnsafeConvertor: renames{}})
-	in := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
-	out, err := s.Convertor.ConvertToVersion(in, nil)
-	if err != nil || out.(*corev1.ConfigMap).Name != "changed" || in.Name != "a" {
-		t.Error(in.Name, out, err)
-	}
-	if err := s.Convertor.Convert(in, nil, nil); !errors.Is(err, errNothing) || in.Name != "a" {
-		t.Error(in.Name, err)
-	}
-	if s.Namer.(handlers.ContextBasedNaming).ClusterScoped || !NewScope(false, s).Namer.(handlers.ContextBasedNaming).ClusterScoped {
-		t.Error("the wrong scope")
-	}
 }
 
 // replicas is a Scaler of ConfigMaps, whose number of replicas is in their labels.

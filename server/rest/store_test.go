@@ -32,7 +32,6 @@ import (
 	"espalier.dev/schema"
 	"espalier.dev/server/backend"
 	"espalier.dev/server/etcd/memory"
-	"espalier.dev/server/fields"
 	"espalier.dev/store"
 )
 
@@ -138,123 +137,6 @@ func TestScale(t *testing.T) {
 	if obj, err := e.Get(ctx, "a", &metav1.GetOptions{}); err != nil || obj.(*autoscalingv1.Scale).Spec.Replicas != 3 {
 		t.Errorf("got %v, %v", obj, err)
 	}
-}
-
-// failsAt is a Scaler that fails once.
-type failsAt struct {
-	replicas
-	calls int
-}
-
-func (f *failsAt) Scale(obj runtime.Object) (*autoscalingv1.Scale, bool, error) {
-	if f.calls--; f.calls == 0 {
-		return nil, false, errNothing
-	}
-	return f.replicas.Scale(obj)
-}
-
-// TestScaleFails checks that an update fails if one of the Scales that it needs cannot be made.
-func TestScaleFails(t *testing.T) {
-	t.Parallel()
-	s, ctx := newConfigMaps(t)
-	admitted := 0
-	validate := func(context.Context, runtime.Object, runtime.Object) error { admitted++; return nil }
-	to := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-		scale := old.DeepCopyObject().(*autoscalingv1.Scale)
-		scale.Spec.Replicas++
-		return scale, nil
-	})
-	for i, what := range []string{"", "the stored object", "the new object in admission", "the old object in admission", "the result"} {
-		admitted = 0
-		// The read waits until the store has the object, so that the update is not repeated.
-		if _, err := s.Get(ctx, "a", &metav1.GetOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		e := &Scale{Scaler: &failsAt{calls: i}, Store: s, Version: corev1.SchemeGroupVersion, Owned: managedfields.ResourcePathMappings{}}
-		obj, created, err := e.Update(ctx, "a", to, rest.ValidateAllObjectFunc, validate, true, &metav1.UpdateOptions{})
-		if what == "" {
-			if err != nil || obj == nil || created {
-				t.Errorf("got %v, %v, %v", obj, created, err)
-			}
-			continue
-		}
-		if err == nil || err.Error() != errNothing.Error() || apierrors.IsBadRequest(err) != (what == "the result") || obj != nil || created || (admitted > 0) != (what == "the result") {
-			t.Errorf("%s: got %v, %v, %v; admitted %d times", what, obj, created, err, admitted)
-		}
-	}
-}
-
-// TestObject reads and changes objects through a subresource, which creates none.
-func TestObject(t *testing.T) {
-	t.Parallel()
-	s, ctx := newConfigMaps(t)
-	o := &Object{s}
-	if _, ok := o.New().(*corev1.ConfigMap); !ok {
-		t.Errorf("new: %T", o.New())
-	}
-	if obj, err := o.Get(ctx, "a", &metav1.GetOptions{}); err != nil || obj.(*corev1.ConfigMap).Labels["replicas"] != "xx" {
-		t.Errorf("got %v, %v", obj, err)
-	}
-	changed := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-		m := old.DeepCopyObject().(*corev1.ConfigMap)
-		m.Data = map[string]string{"k": "v"}
-		return m, nil
-	})
-	if obj, created, err := o.Update(ctx, "a", changed, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, true, &metav1.UpdateOptions{}); err != nil || created || obj.(*corev1.ConfigMap).Data["k"] != "v" {
-		t.Errorf("got %v, %v, %v", obj, created, err)
-	}
-	if obj, created, err := o.Update(ctx, "other", changed, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, true, &metav1.UpdateOptions{}); !apierrors.IsNotFound(err) || created {
-		t.Errorf("got %v, %v, %v", obj, created, err)
-	}
-}
-
-// rejecting is a storage whose updates fail, and that deletes corrupt objects.
-type rejecting struct {
-	rest.StandardStorage
-	err error
-}
-
-func (r rejecting) Update(context.Context, string, rest.UpdatedObjectInfo, rest.ValidateObjectFunc, rest.ValidateObjectUpdateFunc, bool, *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return &corev1.Pod{}, true, r.err
-}
-
-func (r rejecting) GetCorruptObjDeleter() rest.GracefulDeleter { return r }
-
-// TestWorkStorage checks what the storage of requests passes on.
-func TestWorkStorage(t *testing.T) {
-	t.Parallel()
-	plain := errors.New("plain")
-	tooMany := errTooMany(t)
-	for name, test := range map[string]struct {
-		err error
-		is  func(error) bool
-	}{
-		"none": {nil, func(err error) bool { return err == nil }},
-		"plain": {plain, func(err error) bool {
-			return errors.Is(err, plain) && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown
-		}},
-		"too many, answered": {apierrors.NewConflict(corev1.Resource("pods"), "a", tooMany), apierrors.IsConflict},
-		"too many":           {tooMany, func(err error) bool { return apierrors.ReasonForError(err) != metav1.StatusReasonUnknown }},
-	} {
-		w := workStorage{StandardStorage: rejecting{err: test.err}}
-		obj, created, err := w.Update(t.Context(), "a", nil, nil, nil, false, nil)
-		if !test.is(err) || !created || obj == nil {
-			t.Errorf("%s: got %v, %v, %v", name, obj, created, err)
-		}
-	}
-	if (workStorage{StandardStorage: rejecting{}}).GetCorruptObjDeleter() == nil || (workStorage{StandardStorage: &registry.Store{}}).GetCorruptObjDeleter() != nil {
-		t.Error("what deletes corrupt objects is not passed on")
-	}
-}
-
-// errTooMany returns the error of an object whose fields take too long to track.
-func errTooMany(t *testing.T) error {
-	t.Helper()
-	err := errors.New("data has 9 entries, too many to track their field managers")
-	if !fields.IsTooManyItems(err) {
-		t.Fatal(err)
-	}
-	return err
 }
 
 // TestManyItems checks that metadata with many valid items is accepted, for trees and structs.
