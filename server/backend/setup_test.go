@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"espalier.dev/server/etcd"
+	"espalier.dev/server/etcd/etcdtest"
 	"espalier.dev/server/etcd/memory"
 	"espalier.dev/store"
 )
@@ -81,8 +82,13 @@ const storedPrefix = "test!"
 // database starts an etcd for a test.
 type database func(t testing.TB, ctx context.Context) store.Config
 
-// databases are those that the suite runs on.
-var databases = map[string]database{"etcd": onEtcd, "memory": onMemory}
+// databases returns those that the suite runs on.
+func databases(short bool) map[string]database {
+	if short {
+		return map[string]database{"memory": onMemory}
+	}
+	return map[string]database{"etcd": onEtcd, "memory": onMemory}
+}
 
 func onEtcd(t testing.TB, ctx context.Context) store.Config {
 	t.Helper()
@@ -108,7 +114,12 @@ func onMemory(t testing.TB, _ context.Context) store.Config {
 	return store.Config{Client: client, Watcher: db.NewWatcher()}
 }
 
-func newSetup(t testing.TB) *setup { return newSetupOn(t, onEtcd) }
+func newSetup(t testing.TB) *setup {
+	if etcdtest.Everywhere() {
+		return newSetupOn(t, onEtcd)
+	}
+	return newSetupOn(t, onMemory)
+}
 
 func newSetupOn(t testing.TB, db database) *setup {
 	return newSetupWith(t, db, storagetesting.NewPrefixTransformer([]byte(storedPrefix), false))

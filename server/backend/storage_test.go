@@ -21,8 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
-	storagetesting "k8s.io/apiserver/pkg/storage/testing"
-	"k8s.io/utils/clock"
 )
 
 // treeCodec is the codec of trees. It counts what it decodes.
@@ -478,18 +476,4 @@ func TestLeases(t *testing.T) {
 	if get(1000) == first {
 		t.Error("too many objects share a lease")
 	}
-}
-
-func BenchmarkSuite(b *testing.B) {
-	data := storagetesting.PrepareBenchmarkData(10, 100, 50)
-	b.Run("WriteThroughput", func(b *testing.B) {
-		s := newSetupWith(b, onEtcd, nil)
-		storagetesting.RunBenchmarkWriteThroughput(s.ctx, b, s, data, false, storagetesting.NewWatchLatencyTracker(clock.RealClock{}))
-	})
-	s := newSetupWith(b, onEtcd, nil)
-	if err := storagetesting.PrecreateBenchmarkPods(s.ctx, s, data); err != nil {
-		b.Fatal(err)
-	}
-	b.Run("List", func(b *testing.B) { storagetesting.RunBenchmarkStoreList(s.ctx, b, s, data, false) })
-	b.Run("Stats", func(b *testing.B) { storagetesting.RunBenchmarkStoreStats(s.ctx, b, s) })
 }

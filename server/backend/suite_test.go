@@ -121,7 +121,7 @@ func TestSuite(t *testing.T) {
 			storagetesting.RunWatchErrorIsBlockingFurtherEvents(s.ctx, t, s)
 		},
 	} {
-		for storage, db := range databases {
+		for storage, db := range databases(testing.Short()) {
 			t.Run(storage+"/"+name, func(t *testing.T) { run(t, newSetupOn(t, db)) })
 		}
 	}
@@ -132,7 +132,7 @@ var errCorrupt = errors.New("bits flipped")
 
 // TestSuiteCorrupt runs the suite's tests of values that cannot be read.
 func TestSuiteCorrupt(t *testing.T) {
-	for storage, db := range databases {
+	for storage, db := range databases(testing.Short()) {
 		t.Run(storage, func(t *testing.T) { testSuiteCorrupt(t, db) })
 	}
 }
@@ -178,7 +178,7 @@ func testSuiteCorrupt(t *testing.T, db database) {
 }
 
 func TestSuiteStats(t *testing.T) {
-	for storage, db := range databases {
+	for storage, db := range databases(testing.Short()) {
 		for _, sized := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/sized=%v", storage, sized), func(t *testing.T) {
 				s := newSetupWith(t, db, storagetesting.NewPrefixTransformer(nil, false)) // values as they are

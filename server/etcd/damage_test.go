@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -175,6 +174,9 @@ func (d *damaged) start(t *testing.T, dir, file string, values bool) (started bo
 // TestDamagedFiles cuts, removes and alters the files of a member. It must not start with a part of
 // the data, and must not panic.
 func TestDamagedFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts etcd on many damaged files")
+	}
 	t.Parallel()
 	d := newDamaged(t)
 	check := func(name, file string, mustFail, values bool, damage func(t *testing.T, path string)) {
@@ -304,41 +306,6 @@ func usedPages(t *testing.T, path string) (ids []int64) {
 		}
 	}
 	return ids
-}
-
-// BenchmarkCheckPages checks a database of 250,000 values of 2 KB, which is in memory.
-func BenchmarkCheckPages(b *testing.B) {
-	path := filepath.Join(b.TempDir(), "db")
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, NoFreelistSync: true})
-	if err != nil {
-		b.Fatal(err)
-	}
-	value := bytes.Repeat([]byte("x"), 2<<10)
-	for i := range 50 {
-		if err := db.Update(func(tx *bbolt.Tx) error {
-			bucket, err := tx.CreateBucketIfNotExists(keyBucket)
-			for j := 0; j < 5000 && err == nil; j++ {
-				key := append(binary.BigEndian.AppendUint64(nil, uint64(i*5000+j)), '_')
-				err = bucket.Put(binary.BigEndian.AppendUint64(key, 0), value)
-			}
-			return err
-		}); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if err := db.Close(); err != nil {
-		b.Fatal(err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(info.Size())
-	for b.Loop() {
-		if _, err := checkPages(path); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
 
 // TestUnreadableFiles checks that an error of the system does not call a file damaged.

@@ -240,6 +240,9 @@ func TestDisk(t *testing.T) {
 // TestDiskDeleted fills the disk with objects: when they are deleted, their space is returned to the disk,
 // and writes are accepted again.
 func TestDiskDeleted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for etcd")
+	}
 	m := startMember(t, Config{Dir: t.TempDir()})
 	c := connect(t, m.Endpoint())
 	m.cancel()

@@ -114,21 +114,3 @@ func TestChanges(t *testing.T) {
 		}
 	})
 }
-
-// BenchmarkPut measures a write, with and without an origin.
-func BenchmarkPut(b *testing.B) {
-	type origin [6]string // of the size of that of a server
-	for name, f := range map[string]func(context.Context) any{
-		"without-origin": nil,
-		"with-origin":    func(ctx context.Context) any { return &origin{"alice", "update"} },
-	} {
-		b.Run(name, func(b *testing.B) {
-			_, c := open(b, Config{Origin: f})
-			value := strings.Repeat("x", 1000)
-			b.ReportAllocs()
-			for i := range b.N {
-				put(b, c, fmt.Sprint("/registry/things/", i%1000), value)
-			}
-		})
-	}
-}

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"k8s.io/klog/v2"
 
-	"espalier.dev/server/etcd/etcdtest"
+	"espalier.dev/server/etcd"
 )
 
 func TestMain(m *testing.M) {
@@ -45,7 +45,12 @@ type system struct {
 func systems(t testing.TB) (real, mem *system) {
 	t.Helper()
 	// Its own client logs every error.
-	c, err := clientv3.New(clientv3.Config{Endpoints: etcdtest.Start(t).Endpoints(), Logger: zap.NewNop()})
+	member, err := etcd.Start(t.Context(), etcd.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(member.Close)
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{member.Endpoint()}, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
