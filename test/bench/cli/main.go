@@ -5,7 +5,7 @@
 // All programs are built from source; the versions of the others are pinned in the modules in
 // others. kubeconform uses schemas that are converted from the CRDs. The objects are renamed copies
 // of those in the corpus, one per file, as JSON and as YAML. Objects of Kubernetes' own kinds are
-// copies of the seeds of the oracle. One directory has CRDs and objects. The programs take turns,
+// copies of the seeds of the oracle. The programs take turns,
 // round by round, and the medians are compared, so a busy machine slows down all of them.
 //
 // The command never fails because of a time. ESPALIER_CORPUS names the directory of the
@@ -37,9 +37,9 @@ func main() {
 	}
 }
 
-// allParts are the values of -parts: objects with the CRDs of the corpus, in two forms, a directory
-// of CRDs and objects, and objects of built-in kinds.
-var allParts = []string{"json", "yaml", "mixed", "builtin"}
+// allParts are the values of -parts: objects with the CRDs of the corpus, in two forms, and objects of
+// built-in kinds.
+var allParts = []string{"json", "yaml", "builtin"}
 
 func run(ctx context.Context, dir, others string, parts []string, objects, rounds int) error {
 	for _, part := range parts {
@@ -75,8 +75,6 @@ func run(ctx context.Context, dir, others string, parts []string, objects, round
 		switch part {
 		case "json", "yaml":
 			err = sideBySide(ctx, programs, input, part, rounds)
-		case "mixed":
-			err = mixed(ctx, dir, programs, input, rounds)
 		case "builtin":
 			err = builtin(ctx, dir, programs, objects, rounds)
 		}

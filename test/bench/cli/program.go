@@ -23,8 +23,6 @@ type program struct {
 	args func(in *inputs, objects string) []string
 	// builtin does the same for objects of Kubernetes' own kinds.
 	builtin func(in *inputs, objects string) []string
-	// mixed does the same for a directory of CRDs and objects. It is nil if the program cannot.
-	mixed func(in *inputs, objects string) []string
 }
 
 // build builds ours, which is the first, and the others that are selected.
@@ -34,16 +32,11 @@ func build(ctx context.Context, dir string, others []string) ([]program, error) 
 			return []string{"validate", "--semantics", "kubernetes", "--crd", in.crds, "-f", objects}
 		}, builtin: func(_ *inputs, objects string) []string {
 			return []string{"validate", "-f", objects}
-		}, mixed: func(_ *inputs, objects string) []string {
-			// The API server would reject some CRDs of the corpus.
-			return []string{"validate", "--semantics", "kubernetes", "--ignore-missing-crds", "--fail-on", "never", "-f", objects}
 		}},
 		{name: "kubeconform", module: filepath.Join("cli", "others", "kubeconform"), source: "github.com/yannh/kubeconform/cmd/kubeconform", args: func(in *inputs, objects string) []string {
 			return []string{"-n", fmt.Sprint(runtime.NumCPU()), "-summary", "-schema-location", filepath.Join(in.schemas, "{{.Group}}_{{.ResourceKind}}_{{.ResourceAPIVersion}}.json"), objects}
 		}, builtin: func(in *inputs, objects string) []string {
 			return []string{"-n", fmt.Sprint(runtime.NumCPU()), "-summary", "-schema-location", filepath.Join(in.schemas, "{{.Group}}", "{{.ResourceKind}}_{{.ResourceAPIVersion}}.json"), objects}
-		}, mixed: func(in *inputs, objects string) []string {
-			return []string{"-n", fmt.Sprint(runtime.NumCPU()), "-summary", "-skip", "CustomResourceDefinition", "-ignore-missing-schemas", "-schema-location", filepath.Join(in.schemas, "{{.Group}}_{{.ResourceKind}}_{{.ResourceAPIVersion}}.json"), objects}
 		}},
 		{name: "kubectl-validate", module: filepath.Join("cli", "others", "kubectlvalidate"), source: "sigs.k8s.io/kubectl-validate", args: func(in *inputs, objects string) []string {
 			return []string{"--local-crds", in.crds, objects}

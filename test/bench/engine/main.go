@@ -28,20 +28,12 @@ import (
 type side interface {
 	// compile compiles the schema, starting with the API type.
 	compile() error
-	// parse decodes JSON without using the schema.
-	parse(src []byte) (map[string]any, error)
 	// decode parses, coerces metadata, prunes, drops nulls and applies defaults.
 	decode(src []byte) (map[string]any, error)
-	// decodeReporting decodes and returns the dropped fields.
-	decodeReporting(src []byte) (map[string]any, []string, error)
 	// validate checks values, embedded metadata and list types.
 	validate(ctx context.Context, obj map[string]any) field.ErrorList
 	// prune removes unknown fields from a tree, in place.
 	prune(obj map[string]any) error
-	// normalize does to a tree, in place, what decode does beyond parsing.
-	normalize(obj map[string]any) error
-	// isNormal reports whether there is nothing to prune.
-	isNormal(src []byte) (bool, error)
 	// create does everything to a copy of a tree, including the metadata.
 	create(ctx context.Context, obj map[string]any) (map[string]any, field.ErrorList, error)
 }

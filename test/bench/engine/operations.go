@@ -121,20 +121,7 @@ func operations() []operation {
 			},
 			target: never,
 		},
-		{
-			name: "decode, reporting",
-			call: func(s side, in *input, _ []map[string]any) func() {
-				return each(in.sources, func(src []byte) { s.decodeReporting(src) })
-			},
-			target: never,
-		},
-		{
-			name: "JSON without schema",
-			call: func(s side, in *input, _ []map[string]any) func() {
-				return each(in.sources, func(src []byte) { s.parse(src) })
-			},
-			target: never,
-		},
+
 		{
 			name: "validate, valid",
 			call: func(s side, _ *input, trees []map[string]any) func() {
@@ -159,25 +146,7 @@ func operations() []operation {
 			needsTrees: true,
 			target:     always(target{Time: 15, NoAllocs: true}),
 		},
-		{
-			name: "normalize, clean tree",
-			call: func(s side, _ *input, trees []map[string]any) func() {
-				return func() {
-					for _, obj := range trees {
-						s.normalize(obj)
-					}
-				}
-			},
-			needsTrees: true,
-			target:     never,
-		},
-		{
-			name: "is normal, bytes",
-			call: func(s side, in *input, _ []map[string]any) func() {
-				return each(in.normal, func(src []byte) { s.isNormal(src) })
-			},
-			target: never,
-		},
+
 		{
 			name: "schema to program",
 			call: func(s side, _ *input, _ []map[string]any) func() {

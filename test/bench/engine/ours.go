@@ -17,8 +17,6 @@ import (
 type ours struct {
 	props   *api.JSONSchemaProps
 	program *schema.Program
-	// bare has no schema and keeps all fields.
-	bare *schema.Program
 	// admitter is built from a CRD for the kind of the objects.
 	admitter *espalier.Admitter
 }
@@ -27,11 +25,6 @@ func newOurs(src []byte) (*ours, error) {
 	o := &ours{props: &api.JSONSchemaProps{}}
 	if err := json.Unmarshal(src, o.props); err != nil {
 		return nil, fmt.Errorf("ours: reading the schema: %w", err)
-	}
-	var err error
-	o.bare, err = schema.Compile(nil, schema.WithSemantics(schema.Kubernetes), schema.WithPreserveUnknownFields())
-	if err != nil {
-		return nil, fmt.Errorf("ours: %w", err)
 	}
 	return o, o.compile()
 }
@@ -48,23 +41,9 @@ func (o *ours) compile() error {
 	return nil
 }
 
-// parse also coerces the metadata, as a Program always does.
-func (o *ours) parse(src []byte) (map[string]any, error) {
-	obj, _, err := o.bare.Decode(src, schema.DecodeOptions{})
-	return obj, err
-}
-
 func (o *ours) decode(src []byte) (map[string]any, error) {
 	obj, _, err := o.program.Decode(src, schema.DecodeOptions{})
 	return obj, err
-}
-
-func (o *ours) decodeReporting(src []byte) (map[string]any, []string, error) {
-	obj, report, err := o.program.Decode(src, schema.DecodeOptions{Report: true})
-	if err != nil {
-		return nil, nil, err
-	}
-	return obj, report.UnknownFields(), nil
 }
 
 func (o *ours) validate(ctx context.Context, obj map[string]any) field.ErrorList {
@@ -73,15 +52,9 @@ func (o *ours) validate(ctx context.Context, obj map[string]any) field.ErrorList
 
 // prune does more than the reference: a Program cannot prune without also handling nulls,
 // defaults and metadata.
-func (o *ours) prune(obj map[string]any) error { return o.normalize(obj) }
-
-func (o *ours) normalize(obj map[string]any) error {
+func (o *ours) prune(obj map[string]any) error {
 	_, err := o.program.Normalize(obj, schema.DecodeOptions{})
 	return err
-}
-
-func (o *ours) isNormal(src []byte) (bool, error) {
-	return o.program.IsNormal(src), nil
 }
 
 // define builds an Admitter from a CRD with the schema.

@@ -77,19 +77,6 @@ func (r *reference) decode(src []byte) (map[string]any, error) {
 	return obj, err
 }
 
-func (r *reference) decodeReporting(src []byte) (map[string]any, []string, error) {
-	obj := map[string]any{}
-	duplicates, err := kjson.UnmarshalStrict(src, &obj)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(duplicates) > 0 {
-		return nil, nil, fmt.Errorf("duplicate fields: %v", duplicates)
-	}
-	unknown, err := r.coerce(obj, true)
-	return obj, unknown, err
-}
-
 // coerce prunes and applies defaults. With track it returns the dropped fields.
 func (r *reference) coerce(obj map[string]any, track bool) ([]string, error) {
 	u := &unstructured.Unstructured{Object: obj}
@@ -136,21 +123,6 @@ func (r *reference) validate(ctx context.Context, obj map[string]any) field.Erro
 func (r *reference) prune(obj map[string]any) error {
 	pruning.Prune(obj, r.structural, true)
 	return nil
-}
-
-func (r *reference) normalize(obj map[string]any) error {
-	_, err := r.coerce(obj, false)
-	return err
-}
-
-// isNormal has to build the tree.
-func (r *reference) isNormal(src []byte) (bool, error) {
-	obj, err := r.parse(src)
-	if err != nil {
-		return false, err
-	}
-	dropped := pruning.PruneWithOptions(obj, r.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
-	return len(dropped) == 0, nil
 }
 
 // create does what the server does to an object before storing it, on a copy of the tree: it

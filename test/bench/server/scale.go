@@ -16,6 +16,8 @@ import (
 	"sync"
 	"text/tabwriter"
 	"time"
+
+	"espalier.dev/internal/process/setup"
 )
 
 const (
@@ -29,7 +31,7 @@ const (
 // fleet is servers that share an etcd with several members.
 type fleet struct {
 	dir     string
-	etcd    []*process
+	etcd    []*program
 	urls    []string
 	servers []*server
 }
@@ -131,15 +133,13 @@ func (b *bench) startFleet(ctx context.Context, n int) (_ *fleet, err error) {
 		return nil, err
 	}
 	var peers, cluster []string
+	ports, err := setup.FreePorts(2 * members)
+	if err != nil {
+		return nil, err
+	}
 	for i := range members {
-		var ports [2]int
-		for j := range ports {
-			if ports[j], err = freePort(); err != nil {
-				return nil, err
-			}
-		}
-		f.urls = append(f.urls, "http://127.0.0.1:"+strconv.Itoa(ports[0]))
-		peers = append(peers, "http://127.0.0.1:"+strconv.Itoa(ports[1]))
+		f.urls = append(f.urls, "http://127.0.0.1:"+strconv.Itoa(ports[2*i]))
+		peers = append(peers, "http://127.0.0.1:"+strconv.Itoa(ports[2*i+1]))
 		cluster = append(cluster, fmt.Sprintf("etcd%d=%s", i, peers[i]))
 	}
 	for i := range members {
@@ -229,7 +229,7 @@ func (f *fleet) measure(ctx context.Context, settings settings, prepare func(con
 
 // cpu returns the CPU time of all servers.
 func (f *fleet) cpu() (time.Duration, error) {
-	var processes []*process
+	var processes []*program
 	for _, s := range f.servers {
 		processes = append(processes, s.process)
 	}
@@ -237,7 +237,7 @@ func (f *fleet) cpu() (time.Duration, error) {
 }
 
 // total returns the CPU time of processes.
-func total(processes []*process) (time.Duration, error) {
+func total(processes []*program) (time.Duration, error) {
 	var sum time.Duration
 	for _, p := range processes {
 		d, err := p.cpu()

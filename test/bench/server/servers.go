@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"espalier.dev/internal/process/setup"
 	"espalier.dev/server/pki"
 )
 
@@ -67,8 +67,8 @@ type server struct {
 	url     string
 	binary  string
 	args    []string
-	process *process
-	etcd    *process
+	process *program
+	etcd    *program
 	// store is a client of the server's etcd, to write many objects quickly.
 	store *clientv3.Client
 	// clients send the requests that are measured, admin everything else.
@@ -113,13 +113,13 @@ func (b *bench) startOn(ctx context.Context, s *server, endpoints ...string) (er
 	if _, err := s.store.Get(ctx, "ready"); err != nil { // waits until etcd is up
 		return fmt.Errorf("etcd: %w", err)
 	}
-	port, err := freePort()
+	ports, err := setup.FreePorts(1)
 	if err != nil {
 		return err
 	}
-	s.url = "https://127.0.0.1:" + strconv.Itoa(port)
+	s.url = "https://127.0.0.1:" + strconv.Itoa(ports[0])
 	common := []string{
-		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port),
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(ports[0]),
 		"--etcd-servers=" + strings.Join(endpoints, ","), "--etcd-prefix=" + prefix, "--profiling=true",
 		"--tls-cert-file=" + b.certs.Serving.CertFile, "--tls-private-key-file=" + b.certs.Serving.KeyFile,
 		"--client-ca-file=" + b.certs.CA.CertFile,
@@ -177,20 +177,17 @@ const noCluster = `{"apiVersion":"v1","kind":"Config","current-context":"none",
 // startEtcd starts an etcd and returns its address. It does not wait for the disk, so that
 // requests take less time; the servers' CPU time is not affected.
 func (s *server) startEtcd(binary string) (endpoint string, err error) {
-	var urls [2]string
-	for i := range urls {
-		port, err := freePort()
-		if err != nil {
-			return "", err
-		}
-		urls[i] = "http://127.0.0.1:" + strconv.Itoa(port)
+	ports, err := setup.FreePorts(2)
+	if err != nil {
+		return "", err
 	}
+	client, peer := "http://127.0.0.1:"+strconv.Itoa(ports[0]), "http://127.0.0.1:"+strconv.Itoa(ports[1])
 	s.etcd, err = start("etcd", filepath.Join(s.dir, "etcd.log"), binary,
 		"--name=bench", "--data-dir="+filepath.Join(s.dir, "etcd"), "--log-level=error",
 		"--unsafe-no-fsync", "--quota-backend-bytes=8589934592", "--max-txn-ops=1024",
-		"--listen-client-urls="+urls[0], "--advertise-client-urls="+urls[0],
-		"--listen-peer-urls="+urls[1], "--initial-advertise-peer-urls="+urls[1], "--initial-cluster=bench="+urls[1])
-	return urls[0], err
+		"--listen-client-urls="+client, "--advertise-client-urls="+client,
+		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=bench="+peer)
+	return client, err
 }
 
 // launch starts the server process and returns when it is ready.
@@ -233,7 +230,7 @@ func (s *server) await(ctx context.Context, f func() error) error {
 		if err == nil {
 			return nil
 		}
-		if dead := s.process.alive(); dead != nil {
+		if dead := s.process.Check(); dead != nil {
 			return dead
 		}
 		select {
@@ -320,15 +317,6 @@ func (s *server) stop() error {
 		errs = append(errs, s.etcd.stop())
 	}
 	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
-}
-
-// freePort returns a TCP port that is free now.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
 // newCertificates returns the certificates that both servers and all clients use.
