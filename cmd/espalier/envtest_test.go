@@ -164,21 +164,9 @@ func newPlane(t *testing.T) *plane {
 // start starts one of the programs.
 func (p *plane) start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
-	c := &process{cmd: exec.Command(filepath.Join(p.dir, name), args...), exited: make(chan struct{})}
-	c.cmd.Env = append(os.Environ(), asProgram+"=1")
-	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(c.exited)
-		_ = c.cmd.Wait() // the exit code is in ProcessState
-	}()
-	t.Cleanup(func() {
-		_ = c.cmd.Process.Kill() // it has usually exited
-		<-c.exited
-	})
-	return c
+	cmd := exec.Command(filepath.Join(p.dir, name), args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	return startCommand(t, cmd)
 }
 
 func (p *plane) etcdURL() string { return fmt.Sprintf("http://127.0.0.1:%d", p.etcdPort) }

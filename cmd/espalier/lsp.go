@@ -108,6 +108,9 @@ func (a *app) lsp(c *cobra.Command, from *sourceFlags, listen string, verbose bo
 	}
 	session := func(client *lsp.Client) lsp.Session { return a.newLSPSession(client, options) }
 	if listen != "" {
+		if path, ok := strings.CutPrefix(listen, "unix:"); ok {
+			listen = "unix:" + a.dir.Path(path)
+		}
 		l, err := lsp.Listen(c.Context(), listen)
 		if err != nil {
 			return err

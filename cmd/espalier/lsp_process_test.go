@@ -38,16 +38,11 @@ type processPipes struct {
 // startLSPProcess starts the language server in a process of its own, without a session.
 func startLSPProcess(t testing.TB, flags ...string) *lspProcess {
 	t.Helper()
-	program, env := os.Getenv(lspProgram), os.Environ()
-	if program == "" {
-		var err error
-		if program, err = os.Executable(); err != nil {
-			t.Fatal(err)
-		}
-		env = append(env, asProgram+"=1")
+	p := &lspProcess{cmd: programCommand(t, append([]string{"lsp"}, flags...)...), exited: make(chan struct{})}
+	if program := os.Getenv(lspProgram); program != "" {
+		p.cmd = exec.Command(program, append([]string{"lsp"}, flags...)...)
 	}
-	p := &lspProcess{cmd: exec.Command(program, append([]string{"lsp"}, flags...)...), exited: make(chan struct{})}
-	p.cmd.Env, p.cmd.Stderr = env, &p.stderr
+	p.cmd.Stderr = &p.stderr
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -303,16 +302,11 @@ func TestLSPLook(t *testing.T) {
 // TestLSPClosedOutput starts the server for a client that reads nothing: it ends, and is not killed.
 func TestLSPClosedOutput(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self, "lsp")
-	cmd.Env = append(os.Environ(), asProgram+"=1")
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	cmd := programCommand(t, "lsp")
 	cmd.Stdout = w
 	in, err := cmd.StdinPipe()
 	if err != nil {

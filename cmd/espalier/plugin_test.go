@@ -23,12 +23,8 @@ func TestKubectlComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	bin := t.TempDir()
-	if err := os.Symlink(self, filepath.Join(bin, "kubectl-espalier")); err != nil {
+	if err := os.Symlink(programCommand(t).Path, filepath.Join(bin, "kubectl-espalier")); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {

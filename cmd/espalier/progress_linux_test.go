@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -46,10 +45,6 @@ func TestProgress(t *testing.T) {
 		t.Skip("runs commands for seconds")
 	}
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	examples, err := filepath.Abs("testdata/examples")
 	if err != nil {
 		t.Fatal(err)
@@ -77,8 +72,8 @@ func TestProgress(t *testing.T) {
 			t.Parallel()
 			controller, terminal := openTerminal(t)
 			var stdout, stderr output
-			cmd := exec.Command(self, test.args...)
-			cmd.Env = append(append(os.Environ(), asProgram+"=1", "CI="), test.env...)
+			cmd := programCommand(t, test.args...)
+			cmd.Env = append(append(cmd.Env, "CI="), test.env...)
 			cmd.Stdout, cmd.Stderr = &stdout, terminal
 			feed, err := cmd.StdinPipe()
 			if err != nil {
@@ -140,19 +135,15 @@ func TestMigrateProgress(t *testing.T) {
 			controller, end := openTerminal(t)
 			var out bytes.Buffer
 			var shown output
-			self, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
-			cmd := exec.Command(self, append([]string{"migrate", "--kubeconfig", c.Kubeconfig(), "--rate", "6", "--concurrency", "1"}, args...)...)
-			cmd.Env = append(os.Environ(), asProgram+"=1", "CI=")
+			cmd := programCommand(t, append([]string{"migrate", "--kubeconfig", c.Kubeconfig(), "--rate", "6", "--concurrency", "1"}, args...)...)
+			cmd.Env = append(cmd.Env, "CI=")
 			cmd.Stdout, cmd.Stderr = &out, end
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
 				_, _ = io.Copy(&shown, controller) // until the terminal is closed
 			}()
-			err = cmd.Run()
+			err := cmd.Run()
 			_ = end.Close()
 			<-done
 			if err != nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,17 +13,13 @@ import (
 // BenchmarkReview reviews a change of 20 manifests, of which two are CRDs, in a repository of 10,000.
 // It reports the CPU time and the maximum memory of the process, including those of git.
 func BenchmarkReview(b *testing.B) {
-	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
 	dir := b.TempDir()
 	writeRepository(b, dir, 10_000)
 	var cpu, memory float64
 	b.ResetTimer()
 	for range b.N {
-		c := exec.CommandContext(b.Context(), self, "review", "--base", "main", "--fail-on", "never")
-		c.Dir, c.Env = dir, append(os.Environ(), asProgram+"=1")
+		c := programCommand(b, "review", "--base", "main", "--fail-on", "never")
+		c.Dir = dir
 		out, err := c.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "0 created, 20 updated, 0 removed") {
 			b.Fatalf("%v: %s", err, out)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,23 +15,30 @@ import (
 	"espalier.dev/schema"
 )
 
-// scriptServer is a server with its own etcd for a script.
+// scriptServer is a server for a script.
 type scriptServer struct {
-	*etcdServer
+	*espaliertest.Server
 	client *http.Client
 }
 
 // serve starts a server, with the default semantics of the program. Commands find it with
-// $KUBECONFIG and $ETCD.
+// $KUBECONFIG and, if the script uses that, its etcd with $ETCD.
 func (s *script) serve(t *testing.T) {
 	t.Helper()
-	server := newEtcdServer(t, espaliertest.WithSemantics(schema.KEP))
+	var server *espaliertest.Server
+	endpoint := ""
+	if bytes.Contains(s.archive.Comment, []byte("$ETCD")) {
+		e := newEtcdServer(t, espaliertest.WithSemantics(schema.KEP))
+		server, endpoint = e.Server, e.endpoint
+	} else {
+		server = espaliertest.Start(t, espaliertest.WithSemantics(schema.KEP))
+	}
 	client, err := rest.HTTPClientFor(server.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.server = &scriptServer{server, client}
-	s.variables = strings.NewReplacer("$KUBECONFIG", server.Kubeconfig(), "$ETCD", server.endpoint)
+	s.variables = strings.NewReplacer("$KUBECONFIG", server.Kubeconfig(), "$ETCD", endpoint)
 }
 
 // send sends a request with a file as its body. The response is the standard output, and its

@@ -28,12 +28,12 @@ import (
 //	$ espalier lint -f crd.yaml        runs a command; 'single' and "double" quotes,
 //	$ NO_COLOR=1 espalier prune … < f  variables and input from a file work as in a shell;
 //	                                   the program can also be kubectl-espalier
-//	$ git commit …                     runs git, or ln, mkdir, mv or rm; commits are reproducible
+//	$ git commit …                     runs git, or ln, mkdir, mkfifo, mv or rm; commits are reproducible
 //	cd DIR                             changes the directory for the commands that follow
 //	programs DIR                       makes the commands that follow find programs in DIR, and those of
 //	                                   the system; files that begin with #! are executable
-//	server                             starts a server with its own etcd; commands find them with
-//	                                   $KUBECONFIG and $ETCD
+//	server                             starts a server, with its own etcd if the script uses $ETCD;
+//	                                   commands find them with $KUBECONFIG and $ETCD
 //	send METHOD PATH [FILE]            sends a request to it; the response is the standard output,
 //	                                   warnings are the standard error, and errors exit with 1
 //	exit 1                             expected exit code, 0 by default
@@ -253,7 +253,7 @@ func (s *script) command(t *testing.T, line string) {
 	}
 	var stdout, stderr bytes.Buffer
 	switch {
-	case len(words) > 0 && slices.Contains([]string{"git", "ln", "mkdir", "mv", "rm"}, words[0]):
+	case len(words) > 0 && slices.Contains([]string{"git", "ln", "mkdir", "mkfifo", "mv", "rm"}, words[0]):
 		s.code = runProgram(t, s.dir, words, env, &stdout, &stderr)
 		s.stdout, s.stderr = stdout.String(), stderr.String()
 		s.ran, s.checked, s.last = true, false, line

@@ -2,8 +2,6 @@ package config
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,46 +9,6 @@ import (
 
 	"espalier.dev/cmd/espalier/internal/workdir"
 )
-
-// TestFind checks that the closest file is found, and that the search ends at the root of a
-// Git repository.
-func TestFind(t *testing.T) {
-	root := t.TempDir()
-	t.Parallel()
-	write := func(name string) {
-		t.Helper()
-		name = filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(Name)
-	write("a/b/c/x")
-	write("a/" + Name)
-	write("repo/.git") // a worktree has a file
-	write("repo/below/x")
-	write("other/.git/HEAD")
-	write("other/" + Name)
-	write("other/below/x")
-	write("misnamed/.espalier.yml")
-	for dir, want := range map[string]string{
-		".": Name, "a": "a/" + Name, "a/b/c": "a/" + Name, "repo": "", "repo/below": "", "other": "other/" + Name, "other/below": "other/" + Name,
-	} {
-		got, err := Find("", filepath.Join(root, dir))
-		if want != "" {
-			want = filepath.Join(root, want)
-		}
-		if err != nil || got != want {
-			t.Errorf("%s: got %q, %v, want %q", dir, got, err, want)
-		}
-	}
-	if _, err := Find("", filepath.Join(root, "misnamed")); err == nil || !strings.Contains(err.Error(), "rename it to .espalier.yaml") {
-		t.Errorf("a misnamed file: %v", err)
-	}
-}
 
 // TestFIFO makes sure that reading a FIFO is an error and does not wait for a writer.
 func TestFIFO(t *testing.T) {
@@ -132,36 +90,6 @@ func TestErrors(t *testing.T) {
 	for _, text := range []string{"a: &x b\nsemantics: *x\n", "<<: {semantics: kep}\n", "? {a: b}\n: c\n", "\x00", "semantics: [kep", strings.Repeat("[", 10_000)} {
 		if f, err := Parse([]byte(text), Name, "/project", testRules()); err == nil {
 			t.Errorf("%.40q is accepted: %+v", text, f)
-		}
-	}
-}
-
-// TestPaths checks that paths are relative to the file.
-func TestPaths(t *testing.T) {
-	root := t.TempDir()
-	below := filepath.Join(root, "below")
-	if err := os.Mkdir(below, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Parallel()
-	f := &File{Dir: root, current: workdir.Dir(below)}
-	if got := f.Resolve("crds/a.yaml"); got != filepath.Join("..", "crds", "a.yaml") {
-		t.Errorf("got %s", got)
-	}
-	if got := f.Relative("x.yaml"); got != "below/x.yaml" {
-		t.Errorf("got %s", got)
-	}
-	if got := f.Relative(filepath.Join("..", "crds", "a.yaml")); got != "crds/a.yaml" {
-		t.Errorf("got %s", got)
-	}
-	f, err := Parse([]byte("exclude: [vendor/, crds/*.tmp.yaml]"), Name, root, testRules())
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.current = workdir.Dir(below)
-	for path, want := range map[string]bool{"vendor/x.yaml": true, "../vendor/x.yaml": true, "../crds/a.tmp.yaml": true, "crds/a.tmp.yaml": false, "x.yaml": false} {
-		if got := f.Excludes(filepath.FromSlash(path), false); got != want {
-			t.Errorf("%s is excluded: %v", path, got)
 		}
 	}
 }

@@ -97,12 +97,6 @@ func children(t *testing.T) (n int) {
 	return n
 }
 
-func TestNoGit(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	_, err := git.Open(t.Context(), "", ".")
-	expect(t, "no git", err, "git is not installed, or not in PATH")
-}
-
 // A git that fails, hangs or answers something else is an error, and no process remains.
 func TestFaultyGit(t *testing.T) {
 	s := newSandbox(t)

@@ -331,87 +331,6 @@ func TestMergeBase(t *testing.T) {
 	expect(t, "unrelated histories", err, "their histories have no common commit")
 }
 
-func TestShallowClone(t *testing.T) {
-	t.Parallel()
-	s := newSandbox(t)
-	s.commit("r", map[string]string{"a": "a"})
-	s.git("r", "checkout", "-q", "-b", "topic")
-	s.commit("r", map[string]string{"b": "b"})
-	s.git("r", "checkout", "-q", "main")
-	s.commit("r", map[string]string{"c": "c"})
-	s.git(".", "clone", "-q", "--depth=1", "--no-single-branch", "--branch=topic", "file://"+filepath.Join(s.dir, "r"), "clone")
-	r := s.open("clone")
-	_, err := r.MergeBase(t.Context(), "origin/main")
-	expect(t, "the merge base", err, "git fetch --unshallow")
-	_, err = r.Resolve(t.Context(), "HEAD~1")
-	expect(t, "HEAD~1", err, "fetch-depth: 0")
-	if got, err := content(t, r, "origin/main", "c"); err != nil || got != "c" {
-		t.Errorf("got %q and %v", got, err)
-	}
-}
-
-func TestPartialClone(t *testing.T) {
-	t.Parallel()
-	s := newSandbox(t)
-	s.commit("r", map[string]string{"a": "old"})
-	s.commit("r", map[string]string{"a": "new"})
-	s.git("r", "config", "uploadpack.allowFilter", "true")
-	s.git(".", "clone", "-q", "--filter=blob:none", "file://"+filepath.Join(s.dir, "r"), "clone")
-	r := s.open("clone")
-	if got, err := content(t, r, "HEAD", "a"); err != nil || got != "new" {
-		t.Errorf("got %q and %v", got, err)
-	}
-	for range 2 {
-		_, err := content(t, r, "HEAD~1", "a")
-		expect(t, "a missing blob", err, "partial clone")
-	}
-	s.git("clone", "fetch", "-q", "--refetch", "--no-filter")
-	if got, err := content(t, s.open("clone"), "HEAD~1", "a"); err != nil || got != "old" {
-		t.Errorf("got %q and %v", got, err)
-	}
-}
-
-func TestSubmodule(t *testing.T) {
-	t.Parallel()
-	s := newSandbox(t)
-	s.commit("other", map[string]string{"a": "a"})
-	commit := s.commit("r", map[string]string{"a": "a"})
-	s.git("r", "submodule", "--quiet", "add", "../other", "sub")
-	s.git("r", "commit", "-q", "-m", "sub")
-	r := s.open("r")
-	tree, err := r.Tree(t.Context(), "HEAD")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := names(t, tree, ""); !slices.Contains(got, "sub!") {
-		t.Errorf("got %q", got)
-	}
-	for _, name := range []string{"sub", "sub/a"} {
-		_, err := content(t, r, "HEAD", name)
-		expect(t, name, err, "a submodule")
-	}
-	s.write("r/sub", map[string]string{"a": "changed", "new": "new"})
-	if got, err := r.Changes(t.Context(), commit); err != nil || !reflect.DeepEqual(got, []git.Change{{New: ".gitmodules"}}) {
-		t.Errorf("got %v and %v", got, err)
-	}
-}
-
-func TestBare(t *testing.T) {
-	t.Parallel()
-	s := newSandbox(t)
-	commit := s.commit("r", map[string]string{"a": "a"})
-	s.git(".", "clone", "-q", "--bare", "r", "bare")
-	r := s.open("bare")
-	if r.Root() != "" {
-		t.Errorf("got root %s", r.Root())
-	}
-	if got, err := content(t, r, "main", "a"); err != nil || got != "a" {
-		t.Errorf("got %q and %v", got, err)
-	}
-	_, err := r.Changes(t.Context(), commit)
-	expect(t, "the working tree", err, "bare repository")
-}
-
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
@@ -493,31 +412,6 @@ func TestSparseCheckout(t *testing.T) {
 	if want := []git.Change{{Old: "in/a", New: "in/a"}}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v and %v, want %v", got, err, want)
 	}
-}
-
-func TestWorktreeBelowLink(t *testing.T) {
-	t.Parallel()
-	s := newSandbox(t)
-	s.commit("r", map[string]string{"dir/a": "a"})
-	s.git("r", "worktree", "add", "-q", "../tree")
-	s.link("tree", "link")
-	s.write("tree", map[string]string{"dir/a": "b"})
-	r := s.open("link/dir")
-	if r.Root() != filepath.Join(s.dir, "tree") || r.Prefix() != "dir/" {
-		t.Errorf("got root %s and prefix %s", r.Root(), r.Prefix())
-	}
-	if got, err := r.Changes(t.Context(), "HEAD"); err != nil || !reflect.DeepEqual(got, []git.Change{{Old: "dir/a", New: "dir/a"}}) {
-		t.Errorf("got %v and %v", got, err)
-	}
-}
-
-func TestNoRepository(t *testing.T) {
-	t.Parallel()
-	s := newSandbox(t)
-	_, err := git.Open(t.Context(), "", s.dir)
-	expect(t, "no repository", err, s.dir+" is not in a Git repository")
-	_, err = git.Open(t.Context(), "", filepath.Join(s.dir, "none"))
-	expect(t, "no directory", err, "is not a directory")
 }
 
 func TestCancel(t *testing.T) {

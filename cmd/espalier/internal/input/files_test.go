@@ -1,7 +1,6 @@
 package input
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"os"
@@ -126,23 +125,6 @@ func TestExclude(t *testing.T) {
 		if err := Read(t.Context(), nil, Flags{Paths: []string{"top"}, Exclude: []string{pattern}, Git: in(t, dir)}, nil, nil); err == nil {
 			t.Errorf("%q is accepted", pattern)
 		}
-	}
-}
-
-// TestNoDocuments makes sure that a named file without documents is a problem, and one in a
-// directory is not.
-func TestNoDocuments(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	write(t, dir, map[string]string{"dir/empty.yaml": "", "dir/comment.yaml": "# nothing\n---\n", "dir/null.json": "", "dir/a.yaml": "kind: A"})
-	for _, path := range []string{"dir/empty.yaml", "dir/comment.yaml", "-"} {
-		_, problems := readAll(t, dir, Flags{Paths: []string{path}})
-		if want := strings.Replace(path, "-", Stdin, 1); len(problems) != 1 || problems[0] != want+": no documents in "+want {
-			t.Errorf("%s: got %q", path, problems)
-		}
-	}
-	if kinds, problems := readAll(t, dir, Flags{Paths: []string{"dir"}}); len(kinds) != 1 || len(problems) > 0 {
-		t.Errorf("got %q, %q", kinds, problems)
 	}
 }
 
@@ -274,41 +256,6 @@ func TestVanishing(t *testing.T) {
 	}
 }
 
-// TestTemplates recognises Helm templates by text that is no YAML, and by their chart.
-func TestTemplates(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	write(t, dir, map[string]string{
-		"chart/Chart.yaml":                   "kind: Chart\n",
-		"chart/templates/sub/quoted.yaml":    "kind: A\nname: \"{{ .Values.name }}\"\n",
-		"chart/templates/plain.yaml":         "kind: B\n",
-		"elsewhere/templates/workflow.yaml":  "kind: C\narg: \"{{inputs.x}}\"\n",
-		"elsewhere/if.yaml":                  "{{- if .Values.on }}\nkind: D\n{{- end }}\n",
-		"elsewhere/value.yaml":               "kind: E\nmetadata:\n  name: {{ .Release.Name }}-x\n",
-		"elsewhere/broken.yaml":              "kind: [F\n",
-		"elsewhere/broken-with-strings.yaml": "kind: [F\narg: '{{inputs.x}}'\n",
-	})
-	kinds, problems := readAll(t, dir, Flags{Paths: []string{"."}, Recursive: true})
-	if got := strings.Join(kinds, " "); got != "Chart B C" {
-		t.Errorf("got %s", got)
-	}
-	want := []string{
-		"chart/templates/sub/quoted.yaml:2:8: Helm template: render it first",
-		"elsewhere/broken-with-strings.yaml:",
-		"elsewhere/broken.yaml:",
-		"elsewhere/if.yaml:1:1: Helm template: render it first",
-		"elsewhere/value.yaml:3:9: Helm template: render it first",
-	}
-	for i, problem := range problems {
-		if i >= len(want) || !strings.HasPrefix(problem, want[i]) || strings.HasSuffix(want[i], ":") && strings.Contains(problem, "Helm") {
-			t.Errorf("got %q", problem)
-		}
-	}
-	if len(problems) != len(want) {
-		t.Errorf("got %q", problems)
-	}
-}
-
 // TestKeep names files of all kinds, of which only manifests or CRDs are read.
 func TestKeep(t *testing.T) {
 	t.Parallel()
@@ -344,19 +291,5 @@ func TestKeep(t *testing.T) {
 		if got := strings.Join(kinds, " ") + "; " + strings.Join(problems, " "); got != want {
 			t.Errorf("%d: got %s, want %s", keep, got, want)
 		}
-	}
-}
-
-// TestMaxDocument reads a document that is larger than the limit.
-func TestMaxDocument(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	write(t, dir, map[string]string{"large.yaml": "kind: A\n---\nkind: B\ntext: " + string(bytes.Repeat([]byte("x"), 2<<20)) + "\n---\nkind: C\n"})
-	kinds, problems := readAll(t, dir, Flags{Paths: []string{"large.yaml"}, MaxDocument: 1 << 20})
-	if strings.Join(kinds, " ") != "A C" || len(problems) != 1 || !strings.Contains(problems[0], "large.yaml:2:1: the document that starts here is larger than 1 MiB: raise the limit with --max-document-size") {
-		t.Errorf("got %q, %q", kinds, problems)
-	}
-	if kinds, problems := readAll(t, dir, Flags{Paths: []string{"large.yaml"}, MaxDocument: 3 << 20}); len(kinds) != 3 || len(problems) > 0 {
-		t.Errorf("got %q, %q", kinds, problems)
 	}
 }

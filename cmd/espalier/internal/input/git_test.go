@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -154,46 +152,6 @@ func TestPlaceInLargeRevision(t *testing.T) {
 		}
 	}
 	if err := flags.Git.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestRepositories(t *testing.T) {
-	t.Parallel()
-	dir := commit(t, map[string]string{"a/b.yaml": "b", "c.yaml": "c"})
-	write(t, dir, map[string]string{"a/d/other": "", "local": "local"})
-	r := in(t, dir)
-	for name, want := range map[string]string{"git:HEAD:a/b.yaml": "b", "git:HEAD:./c.yaml": "c", "local": "local"} {
-		if got, err := r.ReadFile(name); err != nil || string(got) != want {
-			t.Errorf("%s: got %q and %v", name, got, err)
-		}
-	}
-	for name, isDir := range map[string]bool{"git:HEAD:a": true, "git:HEAD:": true, "git:HEAD:c.yaml": false, "local": false} {
-		if info, err := r.Stat(name); err != nil || info.IsDir() != isDir {
-			t.Errorf("%s: got %v and %v", name, info, err)
-		}
-	}
-	current, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]string{"git:HEAD:a/b.yaml": filepath.Join(current, "a/b.yaml"), "git:nope:a": "git:nope:a", "local": "local"} {
-		if got := r.Local(name); got != want {
-			t.Errorf("%s: got %s, want %s", name, got, want)
-		}
-	}
-	r = in(t, filepath.Join(dir, "a/d"))
-	if got, err := r.ReadFile("git:HEAD:../b.yaml"); err != nil || string(got) != "b" {
-		t.Errorf("got %q and %v", got, err)
-	}
-	var problems []string
-	flags := Flags{Paths: []string{"git:HEAD:./b.yaml", "git:HEAD:../../../x", "git:HEAD:.."}, Git: r}
-	err = Documents(t.Context(), nil, flags, func(*Document) error { return nil }, func(p Problem) { problems = append(problems, p.Error()) })
-	want := []string{"git:HEAD:a/d/b.yaml: cannot read: no such file or directory in HEAD", "git:HEAD:../../../x: cannot read: the path is outside of the repository"}
-	if err != nil || !slices.Equal(problems, want) {
-		t.Errorf("got %q and %v, want %q", problems, err, want)
-	}
-	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,22 +9,6 @@ import (
 	"espalier.dev/cmd/espalier/internal/input"
 )
 
-func TestJUnit(t *testing.T) {
-	t.Parallel()
-	for n := range 4 {
-		out, _ := write(t, Options{Outputs: []string{"junit"}}, findings()[:n]...)
-		if got := parseJUnit(t, out); got.Tests != max(n, 1) || got.Failures != min(n, 1) {
-			t.Errorf("%d findings: got\n%s", n, out)
-		}
-	}
-	for threshold, want := range map[Threshold]int{"error": 1, "warning": 2, "info": 3, Never: 1} {
-		out, _ := write(t, Options{Outputs: []string{"junit"}, FailOn: threshold}, findings()...)
-		if got := parseJUnit(t, out); got.Failures != want {
-			t.Errorf("fail on %s: want %d failures:\n%s", threshold, want, out)
-		}
-	}
-}
-
 // objects reads objects from a YAML text.
 func objects(t *testing.T, text string) (items []*input.Item) {
 	t.Helper()

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +17,6 @@ import (
 
 	"espalier.dev/analysis"
 	"espalier.dev/cmd/espalier/internal/input"
-	"espalier.dev/cmd/espalier/internal/workdir"
 	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 )
@@ -54,43 +51,6 @@ func write(t *testing.T, o Options, fs ...Finding) (string, error) {
 	}
 	err = r.Close()
 	return out.String(), err
-}
-
-// TestExitCodes makes sure that the exit code depends on the worst finding and the threshold,
-// and not on the format.
-func TestExitCodes(t *testing.T) {
-	t.Parallel()
-	all := findings()
-	for _, format := range Formats() {
-		for _, test := range []struct {
-			findings []Finding
-			// fails lists the thresholds with which the findings lead to exit code 1.
-			fails string
-		}{
-			{findings: nil},
-			{findings: all[2:], fails: "info"},
-			{findings: all[1:2], fails: "warning info"},
-			{findings: all, fails: "error warning info"},
-		} {
-			for _, name := range Thresholds() {
-				var threshold Threshold
-				if err := threshold.Set(name); err != nil {
-					t.Fatal(err)
-				}
-				var want error
-				if strings.Contains(test.fails, name) {
-					want = ExitError(Found)
-				}
-				if _, err := write(t, Options{Outputs: []string{format}, FailOn: threshold}, test.findings...); err != want {
-					t.Errorf("%s: %d findings, fail on %s: got %v, want %v", format, len(test.findings), name, err, want)
-				}
-			}
-		}
-	}
-	var threshold Threshold
-	if threshold.String() != "error" || threshold.Set("fatal") == nil {
-		t.Errorf("the default is %s, and any name is accepted", threshold)
-	}
 }
 
 // TestFilter makes sure that a filter can change and suppress findings, but not failures, and
@@ -131,24 +91,6 @@ func TestFilter(t *testing.T) {
 	}
 	if out, _, err := run(nil, true); strings.Contains(out, "unused") || !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: got %v\n%s", err, out)
-	}
-}
-
-// TestFailure makes sure that a failure leads to exit code 2.
-func TestFailure(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	r, err := New(Options{Stdout: &out, Semantics: "kep"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Add(findings()[0])
-	r.Failure(input.Problem{Rule: input.Syntax, File: "x.yaml", Line: 2, Column: 1, Message: "no"})
-	if err := r.Close(); err != ExitError(Failed) {
-		t.Errorf("got %v", err)
-	}
-	if !strings.Contains(out.String(), "x.yaml:2:1: error: no [syntax]") || !strings.Contains(out.String(), "1 input could not be processed (semantics: kep)") {
-		t.Errorf("got\n%s", out.String())
 	}
 }
 
@@ -338,25 +280,6 @@ func TestSARIF(t *testing.T) {
 	}
 }
 
-// TestOutputs writes several formats at once.
-func TestOutputs(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "out.sarif")
-	out, err := write(t, Options{Outputs: []string{"text", "sarif=" + file, "junit=" + filepath.Join(dir, "j.xml")}, Color: true}, findings()...)
-	if !errors.Is(err, ExitError(Found)) || !strings.Contains(out, "[rule-a]") {
-		t.Errorf("got %v\n%s", err, out)
-	}
-	if text, err := os.ReadFile(file); err != nil || !json.Valid(text) {
-		t.Errorf("%v\n%s", err, text)
-	}
-	for _, outputs := range [][]string{{"text", "json"}, {"nope"}, {"json="}, {"json=" + dir}} {
-		if _, err := New(Options{Outputs: outputs, Stdout: &bytes.Buffer{}}); err == nil {
-			t.Errorf("%v is accepted", outputs)
-		}
-	}
-}
-
 // failing is a writer that fails.
 type failing struct{}
 
@@ -403,17 +326,6 @@ func TestFixInList(t *testing.T) {
 	}
 }
 
-// TestInterrupted makes sure that reports of interrupted runs say so.
-func TestInterrupted(t *testing.T) {
-	t.Parallel()
-	for format, want := range map[string]string{"text": "interrupted: no findings in 0 objects so far (semantics: kep)", "json": `"interrupted":true`} {
-		out, _ := write(t, Options{Outputs: []string{format}, Interrupted: func() bool { return true }})
-		if !strings.Contains(out, want) {
-			t.Errorf("%s lacks %q: %s", format, want, out)
-		}
-	}
-}
-
 // TestFinish makes sure that the report of an aborted run does not look successful.
 func TestFinish(t *testing.T) {
 	t.Parallel()
@@ -432,17 +344,6 @@ func TestFinish(t *testing.T) {
 		}
 		if got := out.String(); !strings.Contains(got, want) || want == "" && got != "" || strings.Contains(got, "no findings") {
 			t.Errorf("%s: %s", format, got)
-		}
-	}
-}
-
-// TestSameFile makes sure that two reports to the same file are rejected.
-func TestSameFile(t *testing.T) {
-	t.Parallel()
-	dir := workdir.Dir(t.TempDir())
-	for _, outputs := range [][]string{{"json=out", "sarif=./out"}, {"json=-", "text"}, {"json=-", "text=-"}} {
-		if _, err := New(Options{Dir: dir, Outputs: outputs}); err == nil {
-			t.Errorf("%v are accepted", outputs)
 		}
 	}
 }
