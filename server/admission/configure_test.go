@@ -92,8 +92,6 @@ func TestUnreadableConfigurations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const policy = "/registry/validatingadmissionpolicies/p"
-	put(policy)
 	for resource, spec := range map[string]string{"mutatingwebhookconfigurations": "", "validatingwebhookconfigurations": "",
 		"mutatingadmissionpolicybindings": `,"spec":{"policyName":"none"}`, "validatingadmissionpolicybindings": `,"spec":{"policyName":"none","validationActions":["Deny"]}`} {
 		key := "/registry/" + resource + "/broken"
@@ -102,8 +100,9 @@ func TestUnreadableConfigurations(t *testing.T) {
 		p.Must(http.StatusCreated, http.MethodPost, api+resource, `{"metadata":{"name":"good"}`+spec+`}`)
 		remove(key)
 	}
-	// A policy that cannot be read matters if it has a binding.
-	p.Must(http.StatusCreated, http.MethodPost, api+"validatingadmissionpolicybindings", `{"metadata":{"name":"b"},"spec":{"policyName":"p","validationActions":["Deny"]}}`)
+	// Policies that cannot be read matter if there are bindings.
+	const policy = "/registry/validatingadmissionpolicies/p"
+	put(policy)
 	written(policy)
 	remove(policy)
 }
