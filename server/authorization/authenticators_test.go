@@ -115,6 +115,7 @@ jwt:
 }
 
 func TestAuthenticationConfig(t *testing.T) {
+	t.Parallel()
 	provider := newIssuer(t)
 	file := filepath.Join(t.TempDir(), "authentication.yaml")
 	write := func(text string) {
@@ -174,6 +175,7 @@ func TestAuthenticationConfig(t *testing.T) {
 }
 
 func TestOIDCFlags(t *testing.T) {
+	t.Parallel()
 	provider := newIssuer(t)
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	if err := os.WriteFile(ca, []byte(provider.ca()), 0o600); err != nil {
@@ -199,6 +201,7 @@ func TestOIDCFlags(t *testing.T) {
 
 // TestTokenWebhook authenticates tokens by a webhook over HTTPS.
 func TestTokenWebhook(t *testing.T) {
+	t.Parallel()
 	var asked atomic.Int32
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		asked.Add(1)
@@ -256,6 +259,7 @@ func TestTokenWebhook(t *testing.T) {
 
 // TestRequestHeaders authenticates users by the headers of a proxy.
 func TestRequestHeaders(t *testing.T) {
+	t.Parallel()
 	proxies := pki.Config{Dir: filepath.Join(t.TempDir(), "proxies")}
 	made, err := pki.Ensure(proxies)
 	if err != nil {
@@ -317,6 +321,7 @@ func TestRequestHeaders(t *testing.T) {
 
 // TestAnonymous starts servers that allow all or no anonymous requests.
 func TestAnonymous(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		value           string
 		health, objects int

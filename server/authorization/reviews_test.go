@@ -20,6 +20,7 @@ import (
 
 // TestReviews asks all kinds of reviews over the wire.
 func TestReviews(t *testing.T) {
+	t.Parallel()
 	tokens := filepath.Join(t.TempDir(), "tokens.csv")
 	if err := os.WriteFile(tokens, []byte("some-token,somebody,7,\"one,two\"\n"), 0o600); err != nil {
 		t.Fatal(err)

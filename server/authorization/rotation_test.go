@@ -43,6 +43,7 @@ func publishedKeys(t *testing.T, s *server.Server) int {
 // TestKeyRotation replaces the keys of running servers: in the files that flags name, and in the data
 // directory.
 func TestKeyRotation(t *testing.T) {
+	t.Parallel()
 	copyTo := func(t *testing.T, from, to string) {
 		t.Helper()
 		data, err := os.ReadFile(from)

@@ -62,6 +62,7 @@ func secretToken(t testing.TB, o *server.Options, set kubernetes.Interface, a *c
 
 // TestSecretTokens uses tokens in Secrets: they are valid as long as the Secret has them and no label forbids it, and the use is recorded.
 func TestSecretTokens(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"), 0o600); err != nil {

@@ -33,6 +33,7 @@ const widgets = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceD
 
 // TestAuthorization uses the server as users with different roles.
 func TestAuthorization(t *testing.T) {
+	t.Parallel()
 	s := servertest.Start(t, servertest.Options(t))
 	admin := servertest.Clientset(t, s, nil, runtime.ContentTypeJSON)
 	root := servertest.Client(t, s, nil)
@@ -166,6 +167,7 @@ func TestAuthorization(t *testing.T) {
 
 // TestImpersonation checks who may act as whom, and what of it is recorded.
 func TestImpersonation(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	o := servertest.Options(t)
 	o.AuditPolicyFile, o.AuditLogPath = filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
@@ -256,6 +258,7 @@ func TestImpersonation(t *testing.T) {
 
 // TestAuthorizationModes starts servers with other modes.
 func TestAuthorizationModes(t *testing.T) {
+	t.Parallel()
 	for mode, want := range map[string]int{"AlwaysAllow": http.StatusOK, "AlwaysDeny": http.StatusForbidden} {
 		t.Run(mode, func(t *testing.T) {
 			o := servertest.Options(t)
@@ -274,6 +277,7 @@ func TestAuthorizationModes(t *testing.T) {
 
 // TestPolicyIsReconciled changes default roles and bindings, and starts the server again.
 func TestPolicyIsReconciled(t *testing.T) {
+	t.Parallel()
 	o := servertest.Options(t)
 	s, err := servertest.TryStart(t, o)
 	if err != nil {
@@ -350,6 +354,7 @@ func TestPolicyIsReconciled(t *testing.T) {
 
 // TestSecurityExamples checks that the files in examples/security are valid.
 func TestSecurityExamples(t *testing.T) {
+	t.Parallel()
 	policy, err := auditpolicy.LoadPolicyFromFile("../../examples/security/audit-policy.yaml")
 	if err != nil || len(policy.Rules) < 5 {
 		t.Errorf("audit policy: %v", err)

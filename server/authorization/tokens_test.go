@@ -98,6 +98,7 @@ func forge(t testing.TB, o *server.Options, issuer string, c tokens.Claims) stri
 }
 
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	o := servertest.Options(t)
 	s := servertest.Start(t, o)
 	ctx := context.Background()
@@ -334,6 +335,7 @@ func testRevocation(t *testing.T, s *server.Server, set kubernetes.Interface) {
 
 // TestTokenKeys restarts a server and rotates its keys.
 func TestTokenKeys(t *testing.T) {
+	t.Parallel()
 	o := servertest.Options(t)
 	s := servertest.Start(t, o)
 	account(t, servertest.Clientset(t, s, nil, ""), "robot")
@@ -393,6 +395,7 @@ func TestTokenKeys(t *testing.T) {
 // TestTokenAudit finds the token that made a request in the audit log, and requests with tokens
 // that are not valid.
 func TestTokenAudit(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"), 0o600); err != nil {

@@ -13,6 +13,7 @@ import (
 )
 
 func TestCredentials(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	tokens := filepath.Join(dir, "tokens.csv")
 	if err := os.WriteFile(tokens, []byte("root-token,root,1,\"system:masters,other\"\nuser-token,user,2\n"), 0o600); err != nil {

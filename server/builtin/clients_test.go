@@ -23,6 +23,7 @@ import (
 // TestBuiltinClients uses every built-in kind with a typed client: with each verb, over protobuf
 // and over JSON.
 func TestBuiltinClients(t *testing.T) {
+	t.Parallel()
 	o := servertest.Options(t)
 	// The controller of quotas would write the quota between two writes of the test, and then quotas
 	// reject pods.
