@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	kjson "sigs.k8s.io/json"
+
+	"espalier.dev/test/oracle/builtin"
 )
 
 // minimize shrinks the case of a difference while the difference remains, and returns the
@@ -28,7 +30,7 @@ func minimize(d *Difference) *Difference {
 		before := budget
 		if best.Case.Schema != nil {
 			tree := clone(best.Case.Schema)
-			shrink(tree, func() bool {
+			builtin.Shrink(tree, func() bool {
 				c := *best.Case
 				c.Schema = clone(tree)
 				return sensible(c, d) && again(c)
@@ -43,7 +45,7 @@ func minimize(d *Difference) *Difference {
 			if doc == nil || kjson.UnmarshalCaseSensitivePreserveInts(doc, &tree) != nil || tree == nil {
 				continue
 			}
-			shrink(tree, func() bool {
+			builtin.Shrink(tree, func() bool {
 				c := *best.Case
 				*part(&c) = encode(tree)
 				return again(c)
@@ -82,70 +84,6 @@ func check(c Case) []*Difference {
 	}
 	_, out = p.check(c)
 	return out
-}
-
-// shrink removes parts of a tree. still reports whether the difference remains; if not, the
-// part is restored.
-func shrink(v any, still func() bool) {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, k := range sortedKeys(v) {
-			x := v[k]
-			delete(v, k)
-			if still() {
-				continue
-			}
-			v[k] = x
-			if small, ok := smaller(x); ok {
-				v[k] = small
-				if still() {
-					continue
-				}
-				v[k] = x
-			}
-			if arr, ok := x.([]any); ok {
-				v[k] = shrinkArray(arr, func(a []any) bool { v[k] = a; return still() })
-				continue
-			}
-			shrink(x, still)
-		}
-	case []any:
-		for i, x := range v {
-			if arr, ok := x.([]any); ok {
-				v[i] = shrinkArray(arr, func(a []any) bool { v[i] = a; return still() })
-				continue
-			}
-			shrink(x, still)
-		}
-	}
-}
-
-func shrinkArray(arr []any, still func([]any) bool) []any {
-	for i := 0; i < len(arr); {
-		without := append(append([]any{}, arr[:i]...), arr[i+1:]...)
-		if still(without) {
-			arr = without
-		} else {
-			i++
-		}
-	}
-	still(arr)
-	shrink(arr, func() bool { return still(arr) })
-	return arr
-}
-
-func smaller(x any) (any, bool) {
-	switch x := x.(type) {
-	case map[string]any:
-		if len(x) > 0 {
-			return map[string]any{}, true
-		}
-	case []any:
-		if len(x) > 0 {
-			return []any{}, true
-		}
-	}
-	return nil, false
 }
 
 // shrinkBytes removes runs of bytes, for documents whose difference is lost when they are
