@@ -64,6 +64,7 @@ func (b *tab) accessible(where string) {
 
 // TestAxe shows that a button without a name is found.
 func TestAxe(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1000, 700, false)
 	b.text("Rejected")
 	b.run(chromedp.Evaluate(`document.querySelector("main").appendChild(document.createElement("button"))`, nil))

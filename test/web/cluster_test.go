@@ -202,6 +202,7 @@ func (b *tab) crd(group string) {
 
 // TestCluster looks into a server as a user does.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	s := startServer(t)
 	fillServer(s)
@@ -293,6 +294,7 @@ func TestCluster(t *testing.T) {
 
 // TestClusterGone pauses a server, lets it continue, and kills it.
 func TestClusterGone(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	s := startServer(t)
 	fillServer(s)

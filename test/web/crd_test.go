@@ -20,6 +20,7 @@ func typedCRD(t *testing.T, line string) (before, after string) {
 // TestTypeCRD types in the editor of the CRD, with each editor: completion of keywords, values and CEL, and
 // problems where they are.
 func TestTypeCRD(t *testing.T) {
+	t.Parallel()
 	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
 		b := open(t, serve(), 1440, 900, false)
 		b.text("Rejected")

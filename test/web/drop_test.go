@@ -13,6 +13,7 @@ import (
 
 // TestDrop drops files and a folder on the page.
 func TestDrop(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1440, 900, false)
 	b.text("Rejected")
 	drop := func(paths ...string) {

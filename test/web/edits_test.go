@@ -67,6 +67,7 @@ func (b *tab) has(label, text string) {
 
 // TestEditsStay shows that neither broken links nor the way back in the history discard what was typed.
 func TestEditsStay(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1000, 700, false)
 	b.text("Rejected")
 	t.Run("a broken link", func(t *testing.T) {
@@ -114,6 +115,7 @@ func TestEditsStay(t *testing.T) {
 
 // TestLeave shows that the browser asks before it discards what was typed, unless a link has it.
 func TestLeave(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1000, 700, false)
 	b.text("Rejected")
 	page := b.eval(`location.href`)
@@ -140,6 +142,7 @@ func TestLeave(t *testing.T) {
 
 // TestDirectoryMissing shows that the files of a directory that do not fit are named, as long as they are missing.
 func TestDirectoryMissing(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	dir := t.TempDir()
 	large := namespace("large") + "  annotations: {a: " + strings.Repeat("a", 3<<20) + "}\n"
@@ -163,6 +166,7 @@ func TestDirectoryMissing(t *testing.T) {
 
 // TestDirectoryEdits shows that the files of a directory can be chosen after a link was opened, and again.
 func TestDirectoryEdits(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	dir := t.TempDir()
 	write := func(name string) {
@@ -190,6 +194,7 @@ func TestDirectoryEdits(t *testing.T) {
 
 // TestCompletionsMove shows that completions close when the cursor moves.
 func TestCompletionsMove(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1000, 700, false)
 	b.text("Rejected")
 	const start = "apiVersion: example.com/v1\nkind: CronTab\nmetadata: {name: a}\n"
@@ -206,6 +211,7 @@ func TestCompletionsMove(t *testing.T) {
 
 // TestUndo shows that an editor forgets its history with another example.
 func TestUndo(t *testing.T) {
+	t.Parallel()
 	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
 		b := open(t, serve(), 1000, 700, false)
 		b.text("Rejected")
@@ -235,6 +241,7 @@ func TestUndo(t *testing.T) {
 
 // TestCancel shows that typing cancels a check at once, with each editor.
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
 		b := open(t, serve(), 1000, 700, false)
 		b.text("Rejected")
@@ -250,6 +257,7 @@ func TestCancel(t *testing.T) {
 
 // TestDragText shows that the page leaves text that is dragged to the editors.
 func TestDragText(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1000, 700, false)
 	b.text("Rejected")
 	if got := b.eval(`["dragover", "drop"].filter((kind) => {

@@ -67,6 +67,7 @@ func newEngineHost(t *testing.T, load, ask string) *engineHost {
 
 // TestEngineType shows that the page loads WebAssembly from a host that sends it as another type.
 func TestEngineType(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	files := http.FileServer(http.Dir(filepath.Join(root, "web", "page", "static")))
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,6 +96,7 @@ func TestEngineType(t *testing.T) {
 
 // TestEngineEnds shows that a request that ends the engine is not repeated.
 func TestEngineEnds(t *testing.T) {
+	t.Parallel()
 	h := newEngineHost(t, "", "out of memory")
 	b := open(t, h.url, 1200, 800, false)
 	b.text("the engine has ended: out of memory")
@@ -111,6 +113,7 @@ func TestEngineEnds(t *testing.T) {
 // TestEngineMissing shows that the page does not accept objects while it cannot load the rules, and that
 // it loads them later.
 func TestEngineMissing(t *testing.T) {
+	t.Parallel()
 	h := newEngineHost(t, "no connection", "")
 	b := open(t, h.url, 1200, 800, false)
 	b.text("CEL rules could not be loaded: no connection.")

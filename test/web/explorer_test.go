@@ -53,6 +53,7 @@ spec:
 
 // TestExplorer shows how violations lead to the explorer, and two versions side by side.
 func TestExplorer(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1440, 900, false)
 	b.text("Rejected")
 	b.visit(link(t, map[string]any{"view": "playground", "crds": versionsCRD, "object": "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec: {size: 1, limits: {low: 8, high: 2}}\n"}))
@@ -147,6 +148,7 @@ spec:
 
 // TestExplorerItems shows that values of maps and items of lists have their own facts, rules and costs.
 func TestExplorerItems(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1000, 700, false)
 	b.text("Rejected")
 	b.visit(link(t, map[string]any{"view": "playground", "crds": nestedCRD, "object": "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec: {lists: [[long text]]}\n"}))
@@ -163,6 +165,7 @@ func TestExplorerItems(t *testing.T) {
 
 // TestExplorerCancels shows that a field that comes late does not replace what is shown now.
 func TestExplorerCancels(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1000, 700, false)
 	b.text("Rejected")
 	b.visit(link(t, map[string]any{"view": "explorer", "crds": richCRD, "query": "number"}))

@@ -38,6 +38,7 @@ func (b *tab) form(id, want string) {
 
 // TestForms uses the explorer: search, all forms of a schema, copies, samples, versions.
 func TestForms(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1440, 900, false)
 	b.clipboard()
 	b.text("Rejected")
@@ -107,6 +108,7 @@ func TestForms(t *testing.T) {
 
 // TestCopyWithoutClipboard copies on a page that has no clipboard, as those that come over plain http.
 func TestCopyWithoutClipboard(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1000, 700, false)
 	b.clipboard()
 	b.text("Rejected")
@@ -137,6 +139,7 @@ func TestCopyWithoutClipboard(t *testing.T) {
 
 // TestFormsSizes shows the explorer in all sizes, light and dark.
 func TestFormsSizes(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	for _, s := range sizes {
 		t.Run(s.name, func(t *testing.T) {

@@ -102,6 +102,7 @@ func quoted(t *testing.T, s string) string {
 
 // TestScripts shows that no text of a CRD, of an object or of a link is ever run.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1440, 900, false)
 	b.text("Rejected")
 	in := func(s string) string { return strings.ReplaceAll(s, "SCRIPT", script) }
@@ -130,6 +131,7 @@ func TestScripts(t *testing.T) {
 
 // TestLinks shows that broken and huge links are answered with a message.
 func TestLinks(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1000, 700, false)
 	b.text("Rejected")
 	for _, c := range []struct{ link, message string }{
@@ -146,6 +148,7 @@ func TestLinks(t *testing.T) {
 
 // TestShareLimit shows that a state that no browser opens as a link is not shared.
 func TestShareLimit(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1000, 700, false)
 	b.text("Rejected")
 	b.do(`editor("Object").replace(Array.from({length: 200}, () => "# " + btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(4000))))).join("\n"))`)
@@ -157,6 +160,7 @@ func TestShareLimit(t *testing.T) {
 
 // TestDirectory shows the files of a directory, and what changes in them.
 func TestDirectory(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	dir := t.TempDir()
 	for _, name := range []string{"crd.yaml", "nightly.yaml"} {
@@ -252,6 +256,7 @@ func hostile(t *testing.T, b *tab) {
 
 // TestHostile shows that large and slow input is bounded, and canceled by the next keystroke.
 func TestHostile(t *testing.T) {
+	t.Parallel()
 	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
 		b := open(t, serve(), 1200, 800, false)
 		b.text("Rejected")

@@ -49,6 +49,7 @@ spec:
 
 // TestHoverCRD shows the documentation of the keywords of a CRD, with each editor.
 func TestHoverCRD(t *testing.T) {
+	t.Parallel()
 	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
 		b := open(t, serve(), 1440, 900, false)
 		b.text("Rejected")

@@ -26,6 +26,7 @@ func (b *tab) tabTo(expression string) {
 
 // TestKeyboard uses the page without a mouse, with each editor.
 func TestKeyboard(t *testing.T) {
+	t.Parallel()
 	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
 		b := open(t, serve(), 1440, 900, false)
 		b.text("Rejected")
@@ -99,6 +100,7 @@ func (b *tab) printed(view string, hidden []string) {
 
 // TestPrint shows what is printed: results.
 func TestPrint(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1440, 900, true)
 	b.text("Rejected")
 	b.printed("playground", nil)

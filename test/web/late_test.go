@@ -26,6 +26,7 @@ func (b *tab) chooseKind(name string) {
 
 // TestLate shows that answers that come late change nothing that was edited meanwhile, with each editor.
 func TestLate(t *testing.T) {
+	t.Parallel()
 	const deployment, namespaced = "Deployment (apps/v1)", "Namespace (v1)"
 	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
 		b := open(t, serve(), 1440, 900, false)
@@ -86,6 +87,7 @@ func TestLate(t *testing.T) {
 
 // TestLateCRD shows that a CRD of a cluster that comes late does not replace what was typed in another view.
 func TestLateCRD(t *testing.T) {
+	t.Parallel()
 	_, b := newClusterHost(t, accepted)
 	b.hold("cluster/crd")
 	b.click("Schema")
@@ -100,6 +102,7 @@ func TestLateCRD(t *testing.T) {
 // TestCompletionsFollow shows, with each editor, that completions follow what is typed without another
 // request, in the middle of a word, too.
 func TestCompletionsFollow(t *testing.T) {
+	t.Parallel()
 	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
 		b := open(t, serve(), 1000, 700, false)
 		b.text("Rejected")
@@ -129,6 +132,7 @@ func TestCompletionsFollow(t *testing.T) {
 
 // TestPollAgain shows that a change is not lost if its answer cannot be read.
 func TestPollAgain(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	dir := t.TempDir()
 	write := func(name string) {
@@ -156,6 +160,7 @@ func TestPollAgain(t *testing.T) {
 
 // TestPollFails shows that a failure is reported once, so that a screen reader does not repeat it.
 func TestPollFails(t *testing.T) {
+	t.Parallel()
 	h, b := newClusterHost(t, accepted)
 	b.do(`window.said = []; new MutationObserver(() => said.push(message.textContent)).observe(document.getElementById("message"), {childList: true, characterData: true, subtree: true})`)
 	h.change(func() { h.status = http.StatusInternalServerError })
@@ -177,6 +182,7 @@ func TestPollFails(t *testing.T) {
 
 // TestFocusStays shows that what replaces a part of the page keeps the focus of the keyboard.
 func TestFocusStays(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1440, 900, false)
 	b.text("Rejected")
 	// focused presses a key, and waits until an expression about document.activeElement is true.
@@ -233,6 +239,7 @@ func TestFocusStays(t *testing.T) {
 // TestFilesLate shows that files that are read late do not replace others, nor what was typed meanwhile, and
 // that files without documents change nothing.
 func TestFilesLate(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1000, 700, false)
 	b.text("Rejected")
 	dir := t.TempDir()
@@ -285,6 +292,7 @@ func TestFilesLate(t *testing.T) {
 // TestDescribed shows, with each editor, that screen readers learn of the documentation that is asked for with
 // the keyboard.
 func TestDescribed(t *testing.T) {
+	t.Parallel()
 	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
 		b := open(t, serve(), 1000, 700, false)
 		b.typeAt("Object", "apiVersion: example.com/v1\nkind: CronTab\nmetadata:\n  name: a\nspec:\n  replicas: 0\n")
@@ -299,6 +307,7 @@ func TestDescribed(t *testing.T) {
 
 // TestClusterFocus shows that the focus goes to an object of a cluster, and back to its row.
 func TestClusterFocus(t *testing.T) {
+	t.Parallel()
 	_, b := newClusterHost(t, accepted)
 	b.do(`[...document.querySelectorAll("td button")].find((e) => e.textContent === "second").focus()`)
 	b.run(chromedp.KeyEvent(kb.Enter))
@@ -310,6 +319,7 @@ func TestClusterFocus(t *testing.T) {
 // TestStaleRules shows, with each editor, that marks of rules do not stay where another text is, and that
 // rules do not lead there.
 func TestStaleRules(t *testing.T) {
+	t.Parallel()
 	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
 		b := open(t, serve(), 1440, 900, false)
 		b.text("Rejected")

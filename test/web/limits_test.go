@@ -37,6 +37,7 @@ spec:
 
 // TestLimits shows that large results are shown in part, and copied as a whole.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1440, 900, false)
 	b.clipboard()
 	b.text("Rejected")
@@ -75,6 +76,7 @@ func TestLimits(t *testing.T) {
 // TestMarkdownBrackets shows documentation that is nothing but brackets. A browser that tries each pair of
 // them does not answer within the time of the test.
 func TestMarkdownBrackets(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1000, 700, false)
 	b.text("Rejected")
 	b.visit(link(t, map[string]any{"view": "lint"}))
@@ -86,6 +88,7 @@ func TestMarkdownBrackets(t *testing.T) {
 
 // TestHighlight shows the colors of keys, and that a line of blanks does not keep the plain editor busy.
 func TestHighlight(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1000, 700, false)
 	b.text("Rejected")
 	b.typeAt("Object", strings.Join([]string{

@@ -7,6 +7,7 @@ import (
 
 // TestLint shows findings, the page of a rule, and applies a fix with one click.
 func TestLint(t *testing.T) {
+	t.Parallel()
 	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
 		b := open(t, serve(), 1440, 900, false)
 		b.text("Rejected")
@@ -59,6 +60,7 @@ func TestLint(t *testing.T) {
 
 // TestCompare shows what a change means for objects.
 func TestCompare(t *testing.T) {
+	t.Parallel()
 	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
 		b := open(t, serve(), 1440, 900, false)
 		b.text("Rejected")

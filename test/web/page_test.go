@@ -20,6 +20,7 @@ var sizes = []struct {
 
 // TestViews shows all views in all sizes, and those of a phone with each editor, without an error.
 func TestViews(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	for _, s := range sizes {
 		t.Run(s.name, func(t *testing.T) {
@@ -66,6 +67,7 @@ func testViews(t *testing.T, b *tab, name string, isPhone bool) {
 
 // TestPlayground uses the playground, with each editor.
 func TestPlayground(t *testing.T) {
+	t.Parallel()
 	withEditors(t, testPlayground)
 }
 

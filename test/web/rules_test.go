@@ -38,6 +38,7 @@ spec:
 
 // TestRules shows the costs of rules, and adds the bounds that a rejected one needs.
 func TestRules(t *testing.T) {
+	t.Parallel()
 	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
 		b := open(t, serve(), 1440, 900, false)
 		b.text("Rejected")

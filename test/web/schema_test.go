@@ -71,6 +71,7 @@ func (b *tab) field(name string, texts ...string) {
 
 // TestSchema shows what a schema says about each field.
 func TestSchema(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1440, 1200, false)
 	b.text("Rejected")
 	b.visit(link(t, map[string]any{"view": "explorer", "crds": richCRD}))

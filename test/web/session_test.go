@@ -10,6 +10,7 @@ import (
 // TestSession shows that the token leaves the address bar, that it survives a reload, and that the link
 // to the content keeps what was typed.
 func TestSession(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	link := serve(t)
 	b := open(t, link, 1440, 900, false)

@@ -10,6 +10,7 @@ import (
 
 // TestSettings uses the semantics, the theme, and what a link has beside the texts.
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	b := open(t, serve(t), 1000, 700, false)
 	b.text("Rejected")
 	t.Run("semantics", func(t *testing.T) {
@@ -72,6 +73,7 @@ func TestSettings(t *testing.T) {
 
 // TestResult shows how a result is read aloud, and how its lines lead to the object without a mouse.
 func TestResult(t *testing.T) {
+	t.Parallel()
 	withEditors(t, func(t *testing.T, serve func(args ...string) string) {
 		b := open(t, serve(), 1440, 900, false)
 		b.text("Rejected")

@@ -34,6 +34,7 @@ func siteDir(t *testing.T) string {
 // TestSite opens every page of the documentation on a narrow screen: nothing is wider than the screen, and
 // nothing fails or is loaded from another host, which ends the test otherwise. make docs follows all links.
 func TestSite(t *testing.T) {
+	t.Parallel()
 	dir := siteDir(t)
 	s := httptest.NewServer(http.StripPrefix("/some/path", http.FileServer(http.Dir(dir))))
 	t.Cleanup(s.Close)
@@ -61,6 +62,7 @@ func TestSite(t *testing.T) {
 
 // TestSiteSearch searches on a host, and in a directory of files: no server is needed.
 func TestSiteSearch(t *testing.T) {
+	t.Parallel()
 	dir := siteDir(t)
 	s := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	t.Cleanup(s.Close)
@@ -92,6 +94,7 @@ func typeQuery(b *tab, query string) {
 
 // TestSiteLooks shows pages in all sizes. Its pictures are for people.
 func TestSiteLooks(t *testing.T) {
+	t.Parallel()
 	dir := siteDir(t)
 	s := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	t.Cleanup(s.Close)

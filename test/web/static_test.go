@@ -12,6 +12,7 @@ import (
 // TestStatic shows the page of a static host below a path, with the engine as WebAssembly. make web
 // writes it.
 func TestStatic(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(root, "dist", "web")
 	if _, err := os.Stat(filepath.Join(dir, "espalier.wasm")); err != nil {
 		t.Skip("SKIPPED: no WebAssembly: run make web to test it")

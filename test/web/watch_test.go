@@ -188,6 +188,7 @@ func hide(b *tab, hidden bool) {
 
 // TestWatches shows when the page watches: while it shows objects, and its tab is visible.
 func TestWatches(t *testing.T) {
+	t.Parallel()
 	h, b := newClusterHost(t, accepted)
 	b.wait(`document.querySelector(".liveness")?.textContent === "live"`)
 	h.watches(1)
@@ -274,6 +275,7 @@ func TestWatches(t *testing.T) {
 
 // TestChangeBroken shows that a change that cannot be read ends its watch, and that another one starts.
 func TestChangeBroken(t *testing.T) {
+	t.Parallel()
 	h, b := newClusterHost(t, accepted)
 	b.wait(`document.querySelector(".liveness")?.textContent === "live"`)
 	b.shows("not live: ", func() { h.send("nonsense") })
@@ -300,6 +302,7 @@ func TestChangeBroken(t *testing.T) {
 
 // TestTokenRejected shows that a token that was rejected is not sent again, and that another one is.
 func TestTokenRejected(t *testing.T) {
+	t.Parallel()
 	h, b := newClusterHost(t, accepted)
 	h.change(func() { h.status = http.StatusUnauthorized })
 	b.text("espalier ui answers 401: open the link that it has printed")
@@ -321,6 +324,7 @@ func TestTokenRejected(t *testing.T) {
 
 // TestWatchesEnd shows that the page does not keep a server busy that ends each watch.
 func TestWatchesEnd(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{"expired": `{"type": "expired"}`, "rejected": `{"type": "rejected", "message": "forbidden"}`} {
 		t.Run(name, func(t *testing.T) {
 			h, b := newClusterHost(t, func(send func(string)) bool {
