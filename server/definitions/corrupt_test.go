@@ -18,6 +18,7 @@ import (
 // runs or before it starts. Lists of CRDs fail and name it, and the objects of the CRD remain.
 // All other requests work, and the CRD can be repaired or deleted.
 func TestCorruptCRD(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		restart bool

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"espalier.dev/api"
@@ -140,6 +141,40 @@ func TestForeignFields(t *testing.T) {
 		const patch = `{"spec":{"validation":{"jsonSchema":{"type":"object"}}}}`
 		if patched, err := beta.CheckStrategic([]byte(patch)); err != nil || bytes.Contains(patched, []byte("jsonSchema")) != known {
 			t.Errorf("%v, patched: %s, %v", sem, patched, err)
+		}
+	}
+}
+
+// TestPrepareStatus checks that a write of the status changes nothing else but the managed fields.
+func TestPrepareStatus(t *testing.T) {
+	t.Parallel()
+	v1, beta := kindsFor(t, schema.KEP)
+	for _, k := range []*kind{v1, beta} {
+		before := definitionOf()
+		before.ResourceVersion = "5"
+		next := before.DeepCopy()
+		next.ResourceVersion, next.Labels, next.Spec.Names.Kind = "6", map[string]string{"a": "b"}, "Gadget"
+		next.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
+		next.Status.StoredVersions = []string{"v1"}
+		obj := represent(next, k.Name())
+		if err := k.PrepareStatus(t.Context(), obj, represent(before.DeepCopy(), k.Name())); err != nil {
+			t.Fatal(err)
+		}
+		got, err := hub(obj)
+		if err != nil || got.ResourceVersion != "6" || got.Labels != nil || got.Spec.Names.Kind != "Widget" || len(got.ManagedFields) != 1 || !slices.Equal(got.Status.StoredVersions, []string{"v1"}) {
+			t.Errorf("%s: got %v, %v", k.Name(), got, err)
+		}
+		if err := k.PrepareStatus(t.Context(), obj, &metav1.Status{}); err == nil {
+			t.Error("prepared with a status")
+		}
+		if err := k.PrepareStatus(t.Context(), &metav1.Status{}, represent(before.DeepCopy(), k.Name())); err == nil {
+			t.Error("a status is prepared")
+		}
+		if err := k.Prepare(t.Context(), obj, &metav1.Status{}); err == nil {
+			t.Error("prepared with a status")
+		}
+		if err := k.Prepare(t.Context(), &metav1.Status{}, nil); err == nil {
+			t.Error("a status is prepared")
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 // TestNamesGivenUp updates a CRD so that it gives up a short name that another CRD waits for.
 func TestNamesGivenUp(t *testing.T) {
+	t.Parallel()
 	const crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	s := servertest.Start(t, servertest.Options(t))
 	c := servertest.Client(t, s, nil)

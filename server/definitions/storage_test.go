@@ -268,3 +268,114 @@ func TestOtherServers(t *testing.T) {
 	close(peers.ready)
 	u.eventually("it is established", func() bool { return u.condition(widgets, api.Established).Status == api.ConditionTrue })
 }
+
+// TestDeletionSteps takes the steps of the deletion of a CRD one by one.
+func TestDeletionSteps(t *testing.T) {
+	t.Parallel()
+	u := newUnit(t, newDB(t), nil)
+	s := u.internal()
+	now := metav1.Now()
+	put := func(name string, established bool, finalizers ...string) *api.CustomResourceDefinition {
+		t.Helper()
+		c := widgetsWith(func(c *api.CustomResourceDefinition) {
+			c.Name, c.DeletionTimestamp, c.Finalizers = name, &now, finalizers
+			if established {
+				c.Status.Conditions = []api.CustomResourceDefinitionCondition{{Type: api.Established, Status: api.ConditionTrue}}
+			}
+		})
+		u.put(name, encoded(t, c))
+		return c
+	}
+	c := put(widgets, true, api.CustomResourceCleanupFinalizer, "example.com/other")
+	if err := s.close(t.Context(), widgets, "w"); !apierrors.IsNotFound(err) || u.fence("u") != "" {
+		t.Errorf("another UID: %v, fence %q", err, u.fence("u"))
+	}
+	if err := s.close(t.Context(), "others.example.com", "u"); !apierrors.IsNotFound(err) {
+		t.Errorf("another name: %v", err)
+	}
+	if err := s.close(t.Context(), widgets, "u"); err != nil || u.fence("u") != "Terminating" {
+		t.Errorf("%v, fence %q", err, u.fence("u"))
+	}
+	for why, want := range map[error]string{errRemaining: api.ReasonInstanceDeletionCheck, errors.New("broken"): api.ReasonInstanceDeletionFailed} {
+		u.report(t.Context(), c, why)
+		if got := u.condition(widgets, api.Terminating); got.Status != api.ConditionTrue || got.Reason != want || got.Message != why.Error() {
+			t.Errorf("%v: got %v", why, got)
+		}
+	}
+	other := c.DeepCopy()
+	other.UID = "w"
+	before := u.value(u.crds.Key("", widgets))
+	u.report(t.Context(), other, errRemaining)
+	if err := s.release(t.Context(), widgets, "w"); err == nil || u.value(u.crds.Key("", widgets)) != before {
+		t.Errorf("a CRD with another UID has changed: %v", err)
+	}
+
+	for _, test := range []struct {
+		name        string
+		established bool
+		want        string
+	}{
+		{widgets, true, api.ReasonInstanceDeletionCompleted}, {widgets, false, "NeverEstablished"}, {Name, true, api.ReasonOverlappingBuiltIn},
+	} {
+		put(test.name, test.established, api.CustomResourceCleanupFinalizer, "example.com/other")
+		if err := s.release(t.Context(), test.name, "u"); err != nil {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		got := u.condition(test.name, api.Terminating)
+		if c := u.stored(test.name); c == nil || !slices.Equal(c.Finalizers, []string{"example.com/other"}) || got.Status != api.ConditionFalse || got.Reason != test.want || got.Message == "" {
+			t.Errorf("%s: got %v", test.name, got)
+		}
+	}
+	put(widgets, true, api.CustomResourceCleanupFinalizer)
+	if err := s.release(t.Context(), widgets, "u"); err != nil || u.stored(widgets) != nil || u.fence("u") != "" {
+		t.Errorf("it is not deleted: %v, fence %q", err, u.fence("u"))
+	}
+	if err := s.release(t.Context(), widgets, "u"); !apierrors.IsNotFound(err) {
+		t.Errorf("it is deleted twice: %v", err)
+	}
+	// The cleanup of a CRD that is gone ends.
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	u.cleanUp(ctx, c)
+	if u.cleanups.Wait(); ctx.Err() != nil {
+		t.Error("the cleanup of a CRD that is gone goes on")
+	}
+	// The objects of the CRD of CRDs would be all CRDs.
+	if err := u.deleteObjects(t.Context(), put(Name, true)); err != nil || u.stored(Name) == nil {
+		t.Errorf("the CRDs are deleted: %v", err)
+	}
+	u.handler.Close()
+	if err := u.finish(t.Context(), c); err == nil {
+		t.Error("a deletion ends without a storage")
+	}
+	u.report(t.Context(), c, errRemaining) // it does nothing
+}
+
+// TestSetTerminating checks that a condition is replaced, and that its time is that of its last
+// change.
+func TestSetTerminating(t *testing.T) {
+	t.Parallel()
+	c := definitionOf()
+	c.Status.Conditions = []api.CustomResourceDefinitionCondition{{Type: api.Established, Status: api.ConditionTrue}}
+	if !established(c) {
+		t.Error("not established")
+	}
+	setTerminating(c, api.ConditionTrue, "R", "m")
+	if len(c.Status.Conditions) != 2 || c.Status.Conditions[1].Reason != "R" || c.Status.Conditions[1].Message != "m" || c.Status.Conditions[1].ObservedGeneration != 2 {
+		t.Fatalf("got %v", c.Status.Conditions)
+	}
+	before := metav1.NewTime(time.Unix(1000, 0))
+	c.Status.Conditions[1].LastTransitionTime = before
+	setTerminating(c, api.ConditionTrue, "S", "n")
+	if got := c.Status.Conditions[1]; len(c.Status.Conditions) != 2 || got.Reason != "S" || !got.LastTransitionTime.Equal(&before) {
+		t.Errorf("got %v", c.Status.Conditions)
+	}
+	setTerminating(c, api.ConditionFalse, "S", "n")
+	if got := c.Status.Conditions[1]; len(c.Status.Conditions) != 2 || got.Status != api.ConditionFalse || got.LastTransitionTime.Equal(&before) {
+		t.Errorf("got %v", c.Status.Conditions)
+	}
+	c.Status.Conditions = []api.CustomResourceDefinitionCondition{{Type: api.Established, Status: api.ConditionFalse}, {Type: api.NamesAccepted, Status: api.ConditionTrue}}
+	if established(c) {
+		t.Error("established")
+	}
+}
