@@ -14,6 +14,7 @@ import (
 // TestDeleteWithNewFinalizer adds a finalizer behind the server's back and deletes the object
 // before the server may have noticed: the finalizer must count.
 func TestDeleteWithNewFinalizer(t *testing.T) {
+	t.Parallel()
 	o := servertest.Options(t)
 	s := servertest.Start(t, o)
 	db := servertest.Etcd(t, o)

@@ -256,6 +256,7 @@ func TestWriteErrors(t *testing.T) {
 		{http.MethodPatch, "/b", merge, `{}`, 404, "not found"},
 		{http.MethodPut, "/a", "application/json", strings.Replace(object, `"name":"a"`, `"name":"a","resourceVersion":"1"`, 1), 409, "the object has been modified"},
 		{http.MethodPut, "/a", "application/json", strings.Replace(object, `"name":"a"`, `"name":"a","uid":"w","resourceVersion":"1"`, 1), 409, ""},
+		{http.MethodPut, "/a", "application/json", strings.Replace(object, `"name":"a"`, `"name":"a","resourceVersion":"1x"`, 1), 400, `metadata.resourceVersion: Invalid value: \"1x\"`},
 		{http.MethodPatch, "/a", merge, `{"metadata":{"name":"b"}}`, 400, "does not match the name on the URL"},
 		{http.MethodPatch, "/a", merge, `{`, 400, "invalid JSON patch"},
 		{http.MethodPatch, "/a", patch, `{}`, 400, "error decoding patch"},

@@ -21,6 +21,7 @@ import (
 // TestReadForms checks what a comparison of two answers at one time does not show: lists in
 // parts while objects change, compression, and bookmarks.
 func TestReadForms(t *testing.T) {
+	t.Parallel()
 	r := newReaders(t, schema.Kubernetes)
 	r.define(`{"type":"object","x-kubernetes-preserve-unknown-fields":true}`)
 	const count = 60

@@ -105,6 +105,7 @@ func (r *readers) patch(code int, path, body string) string {
 
 // TestReadRows proves rows of the ledger on the path of reads as bytes.
 func TestReadRows(t *testing.T) {
+	t.Parallel()
 	for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
 		t.Run("P-18-reads "+sem.String(), func(t *testing.T) {
 			t.Parallel()
