@@ -262,31 +262,6 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestNamespaceAppears checks that a create without lifecycle, which expects no namespace, succeeds
-// if there is one, and the other way around.
-func TestNamespaceAppears(t *testing.T) {
-	t.Parallel()
-	gr := runtimeschema.GroupResource{Resource: "pods"}
-	for _, expected := range []string{"", active} {
-		for _, found := range []string{"", active, terminating} {
-			n := &within{name: "default", absent: expected == ""}
-			again, err := n.rejected(kv(found), gr, "a")
-			switch {
-			case found == terminating:
-				if !isTerminating(err) {
-					t.Errorf("%q, found %q: %v", expected, found, err)
-				}
-			case err != nil || again != (found != expected) || n.absent != (found == ""):
-				t.Errorf("%q, found %q: again %v, absent %v, %v", expected, found, again, n.absent, err)
-			}
-		}
-	}
-	n := &within{name: "default", lifecycle: true}
-	if again, err := n.rejected(nil, gr, "a"); again || !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), `namespaces "default"`) {
-		t.Error(again, err)
-	}
-}
-
 // TestCRDSize checks which CRDs leave no space for what the server adds.
 func TestCRDSize(t *testing.T) {
 	t.Parallel()
@@ -426,75 +401,6 @@ func TestEncrypted(t *testing.T) {
 	}
 }
 
-// TestSweepFailures checks the error if several objects cannot be deleted.
-func TestSweepFailures(t *testing.T) {
-	t.Parallel()
-	var f failures
-	if f.err() != nil {
-		t.Error(f.err())
-	}
-	f.add("a", errors.New("first"))
-	if err := f.err(); err == nil || err.Error() != "a: first" {
-		t.Error(err)
-	}
-	f.add("b", errors.New("second"))
-	if err := f.err(); err == nil || err.Error() != "2 objects, the first is a: first" {
-		t.Error(err)
-	}
-}
-
-// TestEtcdFails checks that an operation without etcd is an error.
-func TestEtcdFails(t *testing.T) {
-	t.Parallel()
-	f, client := newFences(t)
-	if _, err := client.KV.Put(t.Context(), crdKey, string(crd("1", false))); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	d := &definitions{Interface: client, kv: client.KV, fences: f}
-	n := &namespaces{Interface: client, fences: f}
-	o := &objects{Interface: client, kv: client.KV, fences: f, fence: f.key("1"), resource: things}
-	c := &contents{Interface: client, fences: f, resource: things, prefix: "/registry/pods/"}
-	for name, do := range map[string]func() error{
-		"UIDs":            func() error { _, err := f.UIDs(ctx); return err },
-		"Adopt":           func() error { _, err := f.Adopt(ctx, "things.example.com", "1", 1, false); return err },
-		"AdoptNamespaces": func() error { return f.AdoptNamespaces(ctx) },
-		"Sweep":           func() error { _, _, err := f.Sweep(ctx, things, "1"); return err },
-		"replace": func() error {
-			return f.replace(ctx, kv(active), clientv3.OpDelete(thingKey), f.key("1"))
-		},
-		"put a CRD": func() error {
-			_, err := d.OptimisticPut(ctx, crdKey, crd("1", false), 0, kubernetes.PutOptions{})
-			return err
-		},
-		"delete a CRD": func() error {
-			_, err := d.OptimisticDelete(ctx, crdKey, 1, kubernetes.DeleteOptions{})
-			return err
-		},
-		"put a namespace": func() error {
-			_, err := n.OptimisticPut(ctx, namespaceKey, namespace("default", false), 0, kubernetes.PutOptions{})
-			return err
-		},
-		"delete a namespace": func() error {
-			_, err := n.OptimisticDelete(ctx, namespaceKey, 1, kubernetes.DeleteOptions{})
-			return err
-		},
-		"put an object": func() error {
-			_, err := o.OptimisticPut(ctx, thingKey, nil, 0, kubernetes.PutOptions{})
-			return err
-		},
-		"put a built-in object": func() error {
-			_, err := c.OptimisticPut(ctx, "/registry/pods/default/a", nil, 0, kubernetes.PutOptions{})
-			return err
-		},
-	} {
-		if err := do(); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // racing is an etcd in which another writer changes a key before each transaction.
 type racing struct {
 	clientv3.KV
@@ -534,42 +440,6 @@ type base struct{ err error }
 
 func (b base) GetRESTOptions(runtimeschema.GroupResource, runtime.Object) (generic.RESTOptions, error) {
 	return generic.RESTOptions{CountMetricPollPeriod: 1}, b.err
-}
-
-// TestOptions checks that the storages of resources write through their fences.
-func TestOptions(t *testing.T) {
-	t.Parallel()
-	f, _ := newFences(t)
-	for name, getter := range map[string]generic.RESTOptionsGetter{
-		"CRDs": f.Definitions(base{}), "namespaces": f.Namespaces(base{}), "objects": f.Objects(base{}, things, "1", true), "pods": f.Builtin(base{}, corev1.Resource("pods"), true),
-	} {
-		if resp, err := getter.(*options).guard.OptimisticDelete(t.Context(), "/registry/x", 1, kubernetes.DeleteOptions{}); err != nil || resp.Succeeded || resp.Revision == 0 {
-			t.Errorf("%s: %v %v", name, resp, err)
-		}
-		opts, err := getter.GetRESTOptions(things, nil)
-		if err != nil || opts.Decorator == nil || opts.CountMetricPollPeriod != 0 || getter.(*options).guard == nil {
-			t.Errorf("%s: %v %v", name, opts, err)
-		}
-	}
-	if f.Builtin(base{}, corev1.Resource("nodes"), false).(*options).guard != nil {
-		t.Error("objects without a namespace are fenced")
-	}
-	failed := errors.New("failed")
-	if opts, err := f.Definitions(base{failed}).GetRESTOptions(things, nil); !errors.Is(err, failed) || opts.Decorator != nil {
-		t.Error(opts, err)
-	}
-	if _, err := markDeleted([]byte(`{"metadata": []}`), metadata{}); err == nil {
-		t.Error("an object without metadata is marked as deleted")
-	}
-	if _, err := markDeleted([]byte(`[]`), metadata{}); err == nil {
-		t.Error("what is not an object is marked as deleted")
-	}
-	for generation, want := range map[int64]string{0: `{"metadata":{"deletionGracePeriodSeconds":0,"deletionTimestamp":`, 1: `"generation":2`} {
-		got, err := markDeleted([]byte(`{"metadata": {}}`), metadata{Generation: generation})
-		if err != nil || !strings.Contains(string(got), want) || strings.Contains(string(got), "generation") != (generation > 0) {
-			t.Errorf("generation %d: %s %v", generation, got, err)
-		}
-	}
 }
 
 // failing is an etcd in which transactions fail.
