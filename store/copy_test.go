@@ -18,6 +18,7 @@ func contents(s *Store) string {
 
 // TestCopy opens stores with a copy of another one: they read nothing, and follow etcd from there.
 func TestCopy(t *testing.T) {
+	t.Parallel()
 	client := newEtcd(t)
 	s := open(t, Config{Client: client, MaxEvents: 5})
 	states := map[int64]string{}
@@ -111,6 +112,7 @@ func TestCopy(t *testing.T) {
 
 // TestMarks checks that marks are set one by one.
 func TestMarks(t *testing.T) {
+	t.Parallel()
 	e := &Entry{}
 	if e.Marked(MarkIndependent) {
 		t.Error("a new entry is marked")

@@ -12,6 +12,7 @@ import (
 // TestUnavailable stops etcd: requests that need it fail in time and say so, the others work,
 // and all work again when etcd does.
 func TestUnavailable(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	stop := runEtcd(t, dir)
 	client := connect(t, dir)
@@ -57,6 +58,7 @@ func TestUnavailable(t *testing.T) {
 }
 
 func TestFailure(t *testing.T) {
+	t.Parallel()
 	full := (*FullError)(nil)
 	if err := failure(t.Context(), rpctypes.ErrNoSpace, true); !errors.As(err, &full) {
 		t.Errorf("no space: %#v", err)

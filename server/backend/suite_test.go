@@ -122,9 +122,21 @@ func TestSuite(t *testing.T) {
 		},
 	} {
 		for storage, db := range databases(testing.Short()) {
-			t.Run(storage+"/"+name, func(t *testing.T) { run(t, newSetupOn(t, db)) })
+			t.Run(storage+"/"+name, func(t *testing.T) {
+				if patient[name] {
+					t.Parallel()
+				}
+				run(t, newSetupOn(t, db))
+			})
 		}
 	}
+}
+
+// patient are the tests of the suite that wait for seconds, whatever else runs. Others set feature gates, or
+// have objects that live for a second.
+var patient = map[string]bool{
+	"ProgressNotify": true, "WatchDispatchBookmarkEvents": true, "WatchBookmarksWithCorrectResourceVersion": true, "WatchFromZero": true,
+	"ListInconsistentContinuation": true, "List": true, "CompactRevision": true, "DelayedWatchDelivery": true,
 }
 
 // errCorrupt is a failure of a transformer that means that a value is corrupt.

@@ -41,7 +41,11 @@ func TestApplyOrder(t *testing.T) {
 		}
 		return tags, ports
 	}
-	for i := range 1000 {
+	rounds := 1000
+	if testing.Short() {
+		rounds = 200
+	}
+	for i := range rounds {
 		live, config := widget(t, "v1", `{}`), widget(t, "v1", `{}`)
 		for _, u := range []*unstructured.Unstructured{live, config} {
 			spec(u.Object)["tags"], spec(u.Object)["ports"] = random()
@@ -104,6 +108,9 @@ func TestApplyReversed(t *testing.T) { //nolint:paralleltest // counts allocatio
 
 // TestTooManyItems checks which objects are not left to the stock field manager.
 func TestTooManyItems(t *testing.T) {
+	if testing.Short() {
+		t.Skip("tracks the fields of large objects")
+	}
 	t.Parallel()
 	m := endpoint(t, define(t, widgets), "v1", "")
 	// An unusual key makes the stock field manager merge the list.

@@ -41,8 +41,13 @@ func toTree(t *testing.T, s *fieldpath.Set) set {
 
 // TestSets compares the operations on trees with those of fieldpath.Set.
 func TestSets(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 20000 {
+	rounds := 20000
+	if testing.Short() {
+		rounds = 4000
+	}
+	for range rounds {
 		a, as := randomSet(t, r)
 		b, bs := randomSet(t, r)
 		before := []set{toTree(t, as), toTree(t, bs)}

@@ -64,6 +64,9 @@ func corpusObjects(t *testing.T, f func(t *testing.T, d *crd.Definition, obj *un
 // TestTypesOfApply checks that the types that server-side apply derives from a schema equal
 // those of the published OpenAPI documents.
 func TestTypesOfApply(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads objects of the corpus")
+	}
 	builder := openapi.New(openapi.Options{Scheme: clientscheme.Scheme})
 	type converters struct{ ours, published managedfields.TypeConverter }
 	known := map[*crd.Definition]converters{}
