@@ -19,6 +19,7 @@ import (
 // TestUnreadableAPIService has an API service that cannot be decrypted when the server starts. As soon as it can be, its
 // requests are proxied.
 func TestUnreadableAPIService(t *testing.T) {
+	t.Parallel()
 	const services, path = "/apis/apiregistration.k8s.io/v1/apiservices", "/apis/sealed.example.com/v1/things"
 	other := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
 	t.Cleanup(other.Close)
@@ -63,6 +64,7 @@ func TestTrustsNewCAs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the next look at the CAs")
 	}
+	t.Parallel()
 	ca := func(name string) string {
 		made, err := pki.Ensure(pki.Config{Dir: filepath.Join(t.TempDir(), name)})
 		if err != nil {

@@ -15,6 +15,7 @@ var errNotYet = errors.New("not yet")
 // TestCorruptObjects puts values into etcd that cannot be decoded. Requests that would return
 // them fail and name them. All other requests work, and the objects can be deleted.
 func TestCorruptObjects(t *testing.T) {
+	t.Parallel()
 	o := servertest.Options(t)
 	o.Semantics = schema.Kubernetes
 	s := servertest.Start(t, o)

@@ -26,6 +26,7 @@ func secretThing(name, extra string) string {
 // TestEncryption stores CRDs and objects with each provider, reads them after a restart, and
 // deletes them.
 func TestEncryption(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ name, provider, prefix string }{
 		{"aesgcm", servertest.EncryptionProvider("aesgcm", 'a'), "k8s:enc:aesgcm:v1:key-a:"},
 		{"aescbc", servertest.EncryptionProvider("aescbc", 'a'), "k8s:enc:aescbc:v1:key-a:"},
@@ -85,6 +86,7 @@ func TestEncryption(t *testing.T) {
 
 // TestEncryptionRules selects what is encrypted by resource and by group.
 func TestEncryptionRules(t *testing.T) {
+	t.Parallel()
 	e := servertest.Run(t, servertest.EncryptedOptions(t, servertest.EncryptionRules(
 		servertest.EncryptionRule("things.plain.example.com", `{"identity": {}}`),
 		servertest.EncryptionRule("*.secret.example.com", servertest.EncryptionProvider("secretbox", 'a')),
@@ -114,6 +116,7 @@ func TestEncryptionRules(t *testing.T) {
 // TestEncryptionWrongKey starts a server whose key cannot decrypt an object and a CRD. They
 // are named and can be deleted. Lists that would include them fail.
 func TestEncryptionWrongKey(t *testing.T) {
+	t.Parallel()
 	o := servertest.EncryptedOptions(t, servertest.EncryptionRules(
 		servertest.EncryptionRule("things.secret.example.com", servertest.EncryptionProvider("aesgcm", 'a')),
 		servertest.EncryptionRule("customresourcedefinitions.apiextensions.k8s.io", servertest.EncryptionProvider("aesgcm", 'b')),
@@ -181,6 +184,7 @@ func TestEncryptionWrongKey(t *testing.T) {
 
 // TestEncryptionMistakes starts servers with configurations that cannot be used.
 func TestEncryptionMistakes(t *testing.T) {
+	t.Parallel()
 	o := servertest.Options(t)
 	o.EncryptionProviderConfig = filepath.Join(t.TempDir(), "missing.yaml")
 	servertest.StartFails(t, o, "--encryption-provider-config", "missing.yaml", "no such file")
@@ -193,6 +197,7 @@ func TestEncryptionMistakes(t *testing.T) {
 
 // TestEncryptionRemoved starts a server without the configuration that its data needs.
 func TestEncryptionRemoved(t *testing.T) {
+	t.Parallel()
 	o := servertest.EncryptedOptions(t, servertest.EncryptionConfig(servertest.EncryptionProvider("aesgcm", 'a')))
 	s, err := servertest.TryStart(t, o)
 	if err != nil {

@@ -73,6 +73,7 @@ func TestKineLimits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills the limits of kine")
 	}
+	t.Parallel()
 	b := kinetest.Start(t)
 	testKine(t, &kineBackend{url: b.URL, restart: b.Restart, compact: func(revision int64) {
 		if _, err := b.Client.Compact(t.Context(), revision); err != nil {

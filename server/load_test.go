@@ -96,6 +96,7 @@ func fill(t testing.TB, o *server.Options, n int) (size int) {
 // TestDecodeOnUse checks that a start does not decode the schemas of stored CRDs, that a
 // request for objects decodes those of their CRD, and that unchanged CRDs are not written.
 func TestDecodeOnUse(t *testing.T) {
+	t.Parallel()
 	o := servertest.Options(t)
 	const n = 25
 	fill(t, o, n)

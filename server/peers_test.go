@@ -16,6 +16,7 @@ import (
 // TestServers runs three servers on three etcd members. Each CRD is created through one server
 // and used through the others as soon as one of them says that it is established.
 func TestServers(t *testing.T) {
+	t.Parallel()
 	urls := servertest.Members(t)
 	servers, clients := make([]*server.Server, 3), make([]*http.Client, 3)
 	for i := range servers {
@@ -63,6 +64,7 @@ func TestServers(t *testing.T) {
 // TestServerBehind registers a server that does not take in a CRD. The CRD is served where it
 // was created, but it is not established until the server has caught up or has gone.
 func TestServerBehind(t *testing.T) {
+	t.Parallel()
 	db := etcdtest.Start(t)
 	o := servertest.ShareEtcd(t, db.Endpoints())
 	o.EtcdPrefix = "/shared"

@@ -13,6 +13,7 @@ import (
 // TestReplacedEtcd stops servers whose external etcd comes back with other data: they neither show
 // that everything is deleted, nor write into it.
 func TestReplacedEtcd(t *testing.T) {
+	t.Parallel()
 	const object = `{"metadata":{"name":"a"}}`
 	for name, test := range map[string]struct {
 		replace func(c *servertest.Cluster)

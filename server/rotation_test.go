@@ -13,6 +13,7 @@ import (
 // TestEncryptionRotation adds a key while the server runs. Objects with the old key are
 // readable, and are encrypted with the new key by an update that changes nothing.
 func TestEncryptionRotation(t *testing.T) {
+	t.Parallel()
 	const things = "/apis/secret.example.com/v1/things"
 	thing := func(name string) string {
 		return `{"apiVersion":"secret.example.com/v1","kind":"Thing","metadata":{"name":"` + name + `"}}`

@@ -112,6 +112,7 @@ func TestServer(t *testing.T) {
 
 // TestRestart stops a server and restarts it on the same data.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	o := servertest.EtcdOptions(t)
 	s := servertest.Start(t, o)
 	if _, err := servertest.Etcd(t, o).Put(t.Context(), "/registry/example.com/things/a", "kept"); err != nil {
@@ -146,6 +147,7 @@ func TestRestart(t *testing.T) {
 // TestStop stops a server while it works on a request: the request completes, and others are
 // told to retry.
 func TestStop(t *testing.T) {
+	t.Parallel()
 	s := servertest.Start(t, servertest.Options(t))
 	admin := servertest.Client(t, s, nil)
 	working, finish := make(chan struct{}), make(chan struct{})
@@ -191,6 +193,7 @@ func TestStop(t *testing.T) {
 
 // TestDatabaseStops checks the server after etcd stops unexpectedly.
 func TestDatabaseStops(t *testing.T) {
+	t.Parallel()
 	s, err := servertest.TryStart(t, servertest.EtcdOptions(t))
 	if err != nil {
 		t.Fatal(err)
@@ -209,6 +212,7 @@ func TestDatabaseStops(t *testing.T) {
 // TestStartErrors checks the errors that prevent a start. A failed start leaves nothing
 // behind: a later one in the same place succeeds.
 func TestStartErrors(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("not what is asked for"), 0o600); err != nil {
 		t.Fatal(err)
@@ -275,6 +279,7 @@ func TestStartErrors(t *testing.T) {
 		parts: []string{"audit policy", file},
 	}} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			o := servertest.Options(t)
 			bad := *o
 			tt.set(t, &bad)
@@ -394,6 +399,7 @@ func TestLeaks(t *testing.T) {
 
 // TestRenew checks that new certificates are used without a restart.
 func TestRenew(t *testing.T) {
+	t.Parallel()
 	s := servertest.Start(t, servertest.Options(t))
 	old, err := s.ClientConfig()
 	if err != nil {

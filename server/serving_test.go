@@ -29,6 +29,7 @@ import (
 // TestServingCertificate configures a certificate from another CA, for a name that is not the
 // server's.
 func TestServingCertificate(t *testing.T) {
+	t.Parallel()
 	b, err := pki.Ensure(pki.Config{Dir: t.TempDir(), Hosts: []string{"api.example.com"}})
 	if err != nil {
 		t.Fatal(err)

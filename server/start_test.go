@@ -64,6 +64,7 @@ func TestCancelledStart(t *testing.T) {
 // server is open: no response may claim that the object does not exist, or that a user with the
 // right role or token has no access.
 func TestObjectsWhileStarting(t *testing.T) {
+	t.Parallel()
 	o := servertest.Options(t)
 	s, err := servertest.TryStart(t, o)
 	if err != nil {

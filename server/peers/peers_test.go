@@ -95,6 +95,7 @@ func registered(t *testing.T, client *clientv3.Client) int64 {
 
 // TestProgress waits for the progress of another server, and for its end.
 func TestProgress(t *testing.T) {
+	t.Parallel()
 	client := connect(t)
 	a := join(t, client, file(t), time.Hour, 10)
 	reached(t, a, 1000, true) // it is alone
@@ -151,6 +152,7 @@ func (r *failingReads) Get(ctx context.Context, key string, opts ...clientv3.OpO
 // TestFull checks that a server is ready without a registration while etcd is full, and not when
 // etcd does not answer any more.
 func TestFull(t *testing.T) {
+	t.Parallel()
 	client := connect(t)
 	client.Lease, client.KV = fullLease{client.Lease}, &failingReads{client.KV, 1}
 	p := New(Config{Client: client, Root: "/registry/", File: file(t)})
@@ -171,6 +173,7 @@ func TestFull(t *testing.T) {
 
 // TestAlone counts the writes of a server that is alone.
 func TestAlone(t *testing.T) {
+	t.Parallel()
 	client := connect(t)
 	a := join(t, client, file(t), time.Hour, 10)
 	before, err := client.Get(t.Context(), "x")
@@ -189,6 +192,7 @@ func TestAlone(t *testing.T) {
 
 // TestStalled waits for a server that keeps its lease but makes no progress.
 func TestStalled(t *testing.T) {
+	t.Parallel()
 	client := connect(t)
 	a := join(t, client, file(t), 2*time.Second, 10)
 	b := join(t, client, file(t), time.Hour, 5)
@@ -217,6 +221,7 @@ func TestStalled(t *testing.T) {
 
 // TestCrash leaves the lease of a server in etcd.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	client := connect(t)
 	f := file(t)
 	crashed := New(Config{Client: client, Root: "/registry/", Lease: time.Hour, File: f})
@@ -233,6 +238,7 @@ func TestCrash(t *testing.T) {
 
 // TestLostLease revokes the lease of a server that runs.
 func TestLostLease(t *testing.T) {
+	t.Parallel()
 	client := connect(t)
 	a := join(t, client, file(t), time.Hour, 1)
 	b := join(t, client, file(t), time.Hour, 1)
@@ -293,6 +299,7 @@ func TestLostLease(t *testing.T) {
 
 // TestLate starts a server that has listed the CRDs before the newest one was stored.
 func TestLate(t *testing.T) {
+	t.Parallel()
 	client := connect(t)
 	put, err := client.Put(t.Context(), crds+"things.example.com", "")
 	if err != nil {
@@ -313,6 +320,7 @@ func TestLate(t *testing.T) {
 
 // TestProgressGoesBack registers again when the data of etcd was replaced by older data.
 func TestProgressGoesBack(t *testing.T) {
+	t.Parallel()
 	client := connect(t)
 	a := join(t, client, file(t), time.Minute, 1000)
 	b := join(t, client, file(t), time.Minute, 1000)
