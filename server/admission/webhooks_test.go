@@ -451,9 +451,9 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestAuditAnnotations checks that annotations of webhooks are in the audit log.
+// TestAuditAnnotations checks that annotations of webhooks are in the audit log. It is not parallel, because
+// annotations have the index of a webhook among those of all tests.
 func TestAuditAnnotations(t *testing.T) {
-	t.Parallel()
 	e := newEnv(t, schema.KEP)
 	e.configure("Mutating", "m", newHook(t, patching(`[{"op": "add", "path": "/spec/size", "value": 3}]`)), "")
 	e.configure("Validating", "v", newHook(t, func(http.ResponseWriter, *http.Request, *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
