@@ -164,6 +164,9 @@ func TestConvert(t *testing.T) {
 			}
 		})
 		t.Run("corpus", func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("uses the corpus")
+			}
 			n := 0
 			forEachCorpusSchema(t, func(name string, props *api.JSONSchemaProps) {
 				t.Run(name, func(t *testing.T) { roundTrip(t, props) })

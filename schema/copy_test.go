@@ -3,15 +3,25 @@ package schema
 import (
 	"reflect"
 	"testing"
+
+	"sigs.k8s.io/randfill"
 )
 
 func TestDeepCopy(t *testing.T) {
 	if (*Structural)(nil).DeepCopy() != nil {
 		t.Error("nil has a copy")
 	}
-	s, same := &Structural{}, &Structural{}
-	fillAll(reflect.ValueOf(s).Elem(), 3)
-	fillAll(reflect.ValueOf(same).Elem(), 3)
+	fill := func() *Structural {
+		s := &Structural{}
+		randfill.NewWithSeed(1).NilChance(0).NumElements(2, 2).MaxDepth(11).Funcs(func(v *any, _ randfill.Continue) {
+			*v = map[string]any{"list": []any{map[string]any{"a": int64(1)}, "b"}}
+		}).Fill(s)
+		return s
+	}
+	s, same := fill(), fill()
+	if v := s.ValueValidation; v == nil || v.Not == nil || len(v.AllOf) == 0 || v.AllOf[0].Not == nil || len(s.XUnions) == 0 {
+		t.Fatalf("the schema lacks fields: %+v", s)
+	}
 	c := s.DeepCopy()
 	if !reflect.DeepEqual(c, s) {
 		t.Fatal("the copy differs")
@@ -26,53 +36,6 @@ func TestDeepCopy(t *testing.T) {
 	empty := &Structural{Properties: map[string]*Structural{}, ValueValidation: &ValueValidation{Required: []string{}}}
 	if c := empty.DeepCopy(); !reflect.DeepEqual(c, empty) {
 		t.Errorf("%#v became %#v", empty, c)
-	}
-}
-
-// fillAll sets everything that v holds, schemas within schemas to the depth.
-func fillAll(v reflect.Value, depth int) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if v.Type().Elem() == reflect.TypeFor[Structural]() || v.Type().Elem() == reflect.TypeFor[NestedValueValidation]() {
-			if depth == 0 {
-				return
-			}
-			depth--
-		}
-		v.Set(reflect.New(v.Type().Elem()))
-		fillAll(v.Elem(), depth)
-	case reflect.Struct:
-		for i := range v.NumField() {
-			fillAll(v.Field(i), depth)
-		}
-	case reflect.Slice:
-		if v.Type().Elem() == reflect.TypeFor[NestedValueValidation]() {
-			if depth == 0 {
-				return
-			}
-			depth--
-		}
-		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
-		for i := range 2 {
-			fillAll(v.Index(i), depth)
-		}
-	case reflect.Map:
-		v.Set(reflect.MakeMap(v.Type()))
-		e := reflect.New(v.Type().Elem()).Elem()
-		fillAll(e, depth)
-		v.SetMapIndex(reflect.ValueOf("key"), e)
-	case reflect.Interface:
-		v.Set(reflect.ValueOf(map[string]any{"list": []any{map[string]any{"a": int64(1)}, "b"}}))
-	case reflect.String:
-		v.SetString("filled")
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.Int64:
-		v.SetInt(7)
-	case reflect.Float64:
-		v.SetFloat(7.5)
-	default:
-		panic("nothing to fill a " + v.Kind().String() + " with")
 	}
 }
 

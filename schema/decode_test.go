@@ -233,20 +233,3 @@ func TestIsNormalText(t *testing.T) {
 		}
 	}
 }
-
-// TestDecodeDamaged checks that a text that is not JSON is a syntax error, wherever it is damaged.
-func TestDecodeDamaged(t *testing.T) {
-	p := compiled(t, decoded)
-	const text = `{"i":1,"x":{"y":[1]},"o":{"a":"x"},"l":["a","b"],"free":[{}],"m":{"a":null},"n":null,"any":[1],"dl":[null],"pod":{"kind":"K","metadata":{"name":"n"}},"kind":"K","metadata":{"name":"a"}}`
-	for i := range text {
-		for _, damaged := range []string{text[:i], text[:i] + text[i+1:], text[:i] + "}" + text[i:], text[:i] + "]" + text[i:]} {
-			for _, o := range []DecodeOptions{{}, {Report: true}, {FromStorage: true}} {
-				obj, _, err := p.Decode([]byte(damaged), o)
-				slow, _, slowErr := p.decodeSlowly([]byte(damaged), o)
-				if errorKind(err) != errorKind(slowErr) || !reflect.DeepEqual(obj, slow) {
-					t.Errorf("%s: %+v: got %v, %v, in two passes %v, %v", damaged, o, obj, err, slow, slowErr)
-				}
-			}
-		}
-	}
-}

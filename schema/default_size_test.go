@@ -22,7 +22,7 @@ func defaulting(t *testing.T, n int, o ...schema.Option) *schema.Program {
 	return compile(t, `{type: object, properties: {
 		spec: {type: object, properties: {
 			items: {type: array, items: {type: object, properties: {`+fields.String()+`}}},
-			nulls: {type: array, items: {type: string, default: some text}},
+			nulls: {type: array, items: {type: string, default: `+strings.Repeat("some text ", 12)+`}},
 			map: {type: object, additionalProperties: {type: object, default: {a: {}}, properties: {a: {type: object, properties: {`+fields.String()+`}}}}}}}}}`, o...)
 }
 
@@ -33,16 +33,20 @@ func listOf(field string, n int, item string) []byte {
 
 // TestDefaultedSize checks that the defaults of an object are bounded wherever they are filled in.
 func TestDefaultedSize(t *testing.T) { //nolint:paralleltest // measures allocations
+	smaller := 1
+	if testing.Short() {
+		smaller = 10
+	}
 	many := strings.Builder{}
-	for i := range 10_000 {
+	for i := range 10_000 / smaller {
 		fmt.Fprintf(&many, `,"k%d":null`, i)
 	}
 	for _, tc := range []struct {
 		name, says string
 		src        []byte
 	}{
-		{"items", "spec.items[*].f", listOf("items", 100_000, "{}")},
-		{"nulls", "spec.nulls[*]", listOf("nulls", 600_000, "null")},
+		{"items", "spec.items[*].f", listOf("items", 100_000/smaller, "{}")},
+		{"nulls", "spec.nulls[*]", listOf("nulls", 600_000/smaller, "null")},
 		{"map", "spec.map.*", []byte(`{"spec":{"map":{` + many.String()[1:] + `}}}`)},
 	} {
 		for _, sem := range []schema.Semantics{schema.KEP, schema.Kubernetes} {
@@ -189,6 +193,9 @@ func (e *expansion) text(n int) string {
 // their defaults: as large as possible with and without being rejected. docs/explanation/security.md promises
 // that a request needs at most 600 times the size of the object with its defaults, in all its steps.
 func TestCorpusDefaults(t *testing.T) { //nolint:paralleltest // measures allocations
+	if testing.Short() {
+		t.Skip("uses the corpus")
+	}
 	const multiple = 100
 	most, where, places := uint64(0), "", 0
 	forEachCorpusSchema(t, func(name string, props *api.JSONSchemaProps) {

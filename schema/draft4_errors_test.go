@@ -9,8 +9,8 @@ import (
 	"espalier.dev/api"
 )
 
-// TestJSONSchemaErrors checks that a jsonSchema is rejected for what is wrong with any schema in it,
-// and that the error names the place.
+// TestJSONSchemaErrors checks that a jsonSchema is rejected for values that are wrong in any schema in it, and that
+// the error names the place.
 func TestJSONSchemaErrors(t *testing.T) {
 	fails := func(s *api.JSONSchemaProps, want string) {
 		t.Helper()
@@ -19,22 +19,8 @@ func TestJSONSchemaErrors(t *testing.T) {
 			t.Errorf("got %v, %v, want %s", p, err, want)
 		}
 	}
-	const bad = `{"x-kubernetes-int-or-string":true}`
-	const because = ".x-kubernetes-int-or-string is not supported in a jsonSchema: use openAPIV3Schema"
-	for text, at := range map[string]string{
-		`%s`: "", `{"properties":{"a":%s}}`: ".properties[a]", `{"properties":{"a":{"properties":{"b":%s}}}}`: ".properties[a].properties[b]",
-		`{"additionalProperties":%s}`: ".additionalProperties", `{"patternProperties":{"x":%s}}`: ".patternProperties[x]", `{"dependencies":{"x":%s}}`: ".dependencies[x]",
-		`{"items":%s}`: ".items", `{"items":[{},%s]}`: ".items[1]", `{"items":[{}],"additionalItems":%s}`: ".additionalItems",
-		`{"allOf":[%s]}`: ".allOf[0]", `{"anyOf":[{},%s]}`: ".anyOf[1]", `{"oneOf":[%s]}`: ".oneOf[0]", `{"not":%s}`: ".not",
-		`{"definitions":{"d":%s}}`: ".definitions[d]", `{"properties":{"a":{"$ref":"#/definitions/d"}},"definitions":{"d":%s}}`: ".definitions[d]",
-	} {
-		fails(readSchema(t, fmt.Sprintf(text, bad)), at+because)
-	}
-	for keyword, text := range map[string]string{
-		"x-kubernetes-validations": `[{"rule":"true"}]`, "x-kubernetes-preserve-unknown-fields": `false`, "x-kubernetes-embedded-resource": `true`, "x-kubernetes-int-or-string": `true`,
-		"x-kubernetes-list-type": `"set"`, "x-kubernetes-list-map-keys": `["k"]`, "x-kubernetes-map-type": `"atomic"`, "x-kubernetes-unions": `[{"fields":{"a":"A"}}]`,
-	} {
-		fails(readSchema(t, fmt.Sprintf(`{"properties":{"a":{%q:%s}}}`, keyword, text)), ".properties[a]."+keyword+" is not supported in a jsonSchema")
+	for keyword, value := range map[string]string{"x-kubernetes-unions": `[{"fields":{"a":"A"}}]`, "x-kubernetes-list-map-keys": `["k"]`, "x-kubernetes-preserve-unknown-fields": `false`} {
+		fails(readSchema(t, fmt.Sprintf(`{"properties":{"a":{%q:%s}}}`, keyword, value)), ".properties[a]."+keyword+" is not supported in a jsonSchema")
 	}
 	malformed := func(s api.JSONSchemaProps) *api.JSONSchemaProps {
 		return &api.JSONSchemaProps{Properties: map[string]api.JSONSchemaProps{"a": s}}
@@ -42,9 +28,6 @@ func TestJSONSchemaErrors(t *testing.T) {
 	fails(malformed(api.JSONSchemaProps{Default: &api.JSON{Raw: []byte(`{`)}}), ".properties[a].default ")
 	fails(malformed(api.JSONSchemaProps{Enum: []api.JSON{{Raw: []byte(`1`)}, {Raw: []byte(`[`)}}}), ".properties[a].enum ")
 	fails(readSchema(t, `{"patternProperties":{"[":{}}}`), ".patternProperties[[].patternProperties ")
-	fails(readSchema(t, `{"properties":{"a":{"$ref":"#/definitions/d"}}}`), `.properties[a].$ref refers to "#/definitions/d", which is not in definitions`)
-	fails(readSchema(t, `{"$ref":"#/definitions/d","definitions":{"d":{"$ref":"#/definitions/d"}}}`), `.definitions[d].$ref must not be recursive, but "#/definitions/d" refers to itself`)
-	fails(readSchema(t, `{"properties":{"a":{"$ref":"x"},"b":{"$ref":"y"}}}`), `.properties[a].$ref must have the form`)
 	deep := `{"type":"array","default":[{},{},{},{},{},{},{},{},{},{}]}`
 	for range 8 {
 		deep = `{"type":"array","default":[{},{},{},{},{},{},{},{},{},{}],"items":{"properties":{"x":` + deep + `}}}`
@@ -52,33 +35,6 @@ func TestJSONSchemaErrors(t *testing.T) {
 	fails(readSchema(t, `{"properties":{"a":`+deep+`}}`), `.properties[a].default: must not have more than 65536 values`)
 	if p, err := CompileJSONSchema(nil); err != nil || len(p.Validate(t.Context(), Object{"a": 1.5}, nil)) > 0 {
 		t.Errorf("without a schema: got %v", err)
-	}
-}
-
-// TestJSONSchemaDefaults checks the defaults of a jsonSchema: those outside of logical operators are
-// filled in, wherever a definition is used.
-func TestJSONSchemaDefaults(t *testing.T) {
-	for text, cases := range map[string][][2]string{
-		`{"properties":{"a":{"$ref":"#/definitions/d"},"b":{"$ref":"#/definitions/d"},"l":{"items":{"$ref":"#/definitions/d"}}},"definitions":{"d":{"properties":{"x":{"default":1}}}}}`: {
-			{`{"a":{},"b":{},"l":[{}]}`, `{"a":{"x":1},"b":{"x":1},"l":[{"x":1}]}`}, {`{}`, `{}`}},
-		`{"allOf":[{"properties":{"a":{"default":1}}}],"not":{"required":["z"],"properties":{"z":{"default":1}}},"additionalProperties":{"properties":{"x":{"default":2}}}}`:                                                                                      {{`{}`, `{}`}, {`{"b":{}}`, `{"b":{"x":2}}`}},
-		`{"patternProperties":{"^p":{"properties":{"x":{"default":1}}}},"dependencies":{"a":{"properties":{"x":{"default":1}}}},"items":[{"default":1}]}`:                                                                                                         {{`{"p":{},"a":1}`, `{"p":{},"a":1}`}},
-		`{"properties":{"a":{"type":"string","nullable":true,"default":"x"},"b":{"type":"string","default":"x"},"c":{"default":null},"d":{"nullable":true,"default":1,"additionalProperties":{}},"e":{"nullable":true,"default":1,"additionalProperties":true}}}`: {{`{"a":null,"b":null,"d":null,"e":null}`, `{"a":null,"b":"x","d":null,"e":null}`}, {`{}`, `{"a":"x","b":"x","d":1,"e":1}`}},
-	} {
-		p, err := CompileJSONSchema(readSchema(t, text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range cases {
-			obj, _, err := p.Decode([]byte(c[0]), DecodeOptions{})
-			if err != nil || !Equal(obj, parsed(t, c[1])) {
-				t.Errorf("%s: %s: got %v, %v, want %s", text, c[0], obj, err, c[1])
-			}
-			tree := parsed(t, c[0]).(map[string]any)
-			if err := p.Default(tree); err != nil || !Equal(tree, parsed(t, c[1])) {
-				t.Errorf("%s: %s: Default: got %v, want %s", text, c[0], tree, c[1])
-			}
-		}
 	}
 }
 

@@ -54,6 +54,9 @@ func TestHostileNesting(t *testing.T) {
 		} {
 			for _, arrays := range []bool{false, true} {
 				for _, n := range []int{100, 10_000, 10_001, 1_000_000} {
+					if n > 100_000 && testing.Short() {
+						continue
+					}
 					src := []byte(deepText(n, arrays))
 					for _, report := range []bool{false, true} {
 						obj, _, err := p.Decode(src, schema.DecodeOptions{Report: report})
@@ -90,7 +93,10 @@ func TestHostileNesting(t *testing.T) {
 // Garbage costs what it takes to read it, not what it would take to build it.
 func TestHostileGarbageIsCheap(t *testing.T) {
 	guard(t)
-	const size = 1 << 20
+	size := 1 << 20
+	if testing.Short() {
+		size = 1 << 17
+	}
 	repeat := func(unit string) string { return strings.TrimSuffix(strings.Repeat(unit, size/len(unit)), ",") }
 	keys := func(n int) string {
 		var b strings.Builder
@@ -107,18 +113,18 @@ func TestHostileGarbageIsCheap(t *testing.T) {
 		// and with a report.
 		times, reported uint64
 	}{
-		"numbers":              {`{"x":[` + repeat("1,") + `],"kept":"y"}`, false, 4, 100},
-		"empty objects":        {`{"x":[` + repeat("{},") + `],"kept":"y"}`, false, 4, 100},
-		"nested":               {`{"x":[` + repeat(strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+",") + `],"kept":"y"}`, false, 4, 100},
-		"100,000 keys":         {`{"x":{` + keys(100_000) + `},"kept":"y"}`, false, 4, 100},
-		"100,000 keys to drop": {`{"o":{` + keys(100_000) + `},"kept":"y"}`, false, 4, 100},
-		"the same key":         {`{` + repeat(`"x":1,`) + `,"kept":"y"}`, false, 4, 200},
-		"a long string":        {`{"x":"` + repeat("a") + `","kept":"y"}`, false, 4, 10},
-		"escapes":              {`{"x":"` + repeat(`\u0000`) + `","kept":"y"}`, false, 4, 10},
-		"a long number":        {`{"x":0.` + repeat("1") + `,"kept":"y"}`, false, 4, 10},
-		"no end":               {`{"x":` + repeat("["), true, 4, 10},
-		"no end of objects":    {repeat(`{"o":`), true, 4, 10},
-		"bad at the end":       {`{"x":[` + repeat("1,") + `]]`, true, 4, 100},
+		"numbers":           {`{"x":[` + repeat("1,") + `],"kept":"y"}`, false, 4, 100},
+		"empty objects":     {`{"x":[` + repeat("{},") + `],"kept":"y"}`, false, 4, 100},
+		"nested":            {`{"x":[` + repeat(strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+",") + `],"kept":"y"}`, false, 4, 100},
+		"many keys":         {`{"x":{` + keys(size/10) + `},"kept":"y"}`, false, 4, 100},
+		"many keys to drop": {`{"o":{` + keys(size/10) + `},"kept":"y"}`, false, 4, 100},
+		"the same key":      {`{` + repeat(`"x":1,`) + `,"kept":"y"}`, false, 4, 200},
+		"a long string":     {`{"x":"` + repeat("a") + `","kept":"y"}`, false, 4, 10},
+		"escapes":           {`{"x":"` + repeat(`\u0000`) + `","kept":"y"}`, false, 4, 10},
+		"a long number":     {`{"x":0.` + repeat("1") + `,"kept":"y"}`, false, 4, 10},
+		"no end":            {`{"x":` + repeat("["), true, 4, 10},
+		"no end of objects": {repeat(`{"o":`), true, 4, 10},
+		"bad at the end":    {`{"x":[` + repeat("1,") + `]]`, true, 4, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := []byte(tc.text)
@@ -248,11 +254,15 @@ func TestHostileText(t *testing.T) {
 
 func TestHostilePatterns(t *testing.T) {
 	guard(t)
-	long := strings.Repeat("a", 200_000)
+	size := 200_000
+	if testing.Short() {
+		size = 20_000
+	}
+	long := strings.Repeat("a", size)
 	for pattern, want := range map[string]bool{
 		`^(a+)+$`: false, `^(a|aa)+$`: false, `^(a*)*$`: false, `^([a-zA-Z]+)*$`: true, `^(.*a){10}$`: false, `(a+)+b$`: true,
 		// What cannot be compiled matches nothing.
-		`(a{1000}){1000}`: false, `(?=a)`: false, `(a)\1`: false, strings.Repeat("(", 100_000): false,
+		`(a{1000}){1000}`: false, `(?=a)`: false, `(a)\1`: false, strings.Repeat("(", size/2): false,
 	} {
 		p := compile(t, `{type: object, properties: {s: {type: string, pattern: `+strconv.Quote(pattern)+`}}}`)
 		if got := len(p.Validate(context.Background(), schema.Object{"s": long + "b"}, nil)) == 0; got != want {
@@ -286,7 +296,10 @@ func TestHostileSchemas(t *testing.T) {
 			p.Validate(context.Background(), obj, obj)
 		}
 	}
-	const depth = 5000
+	depth, many := 5000, 10_000
+	if testing.Short() {
+		depth, many = 1000, 1000
+	}
 	typed := func(name string) *api.JSONSchemaProps { return &api.JSONSchemaProps{Type: api.StringOrArray{name}} }
 	nested := func(wrap func(*api.JSONSchemaProps) *api.JSONSchemaProps) *api.JSONSchemaProps {
 		s := typed("string")
@@ -330,32 +343,32 @@ func TestHostileSchemas(t *testing.T) {
 		// What reads the same is reported once.
 		validate(t, s, `{}`, 2)
 	})
-	t.Run("10,000 branches", func(t *testing.T) {
+	t.Run("many branches", func(t *testing.T) {
 		s := &api.JSONSchemaProps{Type: api.StringOrArray{"object"}, Properties: map[string]api.JSONSchemaProps{"a": *typed("integer")}}
 		var branches []api.JSONSchemaProps
-		for i := range 10_000 {
+		for i := range many {
 			branches = append(branches, api.JSONSchemaProps{Properties: map[string]api.JSONSchemaProps{"a": {Enum: []api.JSON{{Raw: []byte(strconv.Itoa(i))}}}}})
 		}
 		s.AnyOf = branches
-		validate(t, s, `{"a":9999}`, 0)
+		validate(t, s, fmt.Sprintf(`{"a":%d}`, many-1), 0)
 		s.AnyOf, s.OneOf = nil, branches
-		validate(t, s, `{"a":10000}`, 2)
+		validate(t, s, fmt.Sprintf(`{"a":%d}`, many), 2)
 	})
 	t.Run("a large enum", func(t *testing.T) {
 		s := typed("string")
-		for i := range 100_000 {
+		for i := range 10 * many {
 			s.Enum = append(s.Enum, api.JSON{Raw: []byte(strconv.Quote(strconv.Itoa(i)))})
 		}
 		s = &api.JSONSchemaProps{Type: api.StringOrArray{"object"}, Properties: map[string]api.JSONSchemaProps{"a": *s}}
-		validate(t, s, `{"a":"99999"}`, 0)
-		validate(t, s, `{"a":"100000"}`, 1)
+		validate(t, s, fmt.Sprintf(`{"a":"%d"}`, 10*many-1), 0)
+		validate(t, s, fmt.Sprintf(`{"a":"%d"}`, 10*many), 1)
 	})
-	t.Run("40,000 properties", func(t *testing.T) {
+	t.Run("many properties", func(t *testing.T) {
 		s := &api.JSONSchemaProps{Type: api.StringOrArray{"object"}, Properties: map[string]api.JSONSchemaProps{}}
-		for i := range 40_000 {
+		for i := range 4 * many {
 			s.Properties["f"+strconv.Itoa(i)] = *typed("string")
 		}
-		validate(t, s, `{"f0":"x","f39999":1,"f40000":1}`, 1)
+		validate(t, s, fmt.Sprintf(`{"f0":"x","f%d":1,"f%d":1}`, 4*many-1, 4*many), 1)
 	})
 }
 
@@ -442,7 +455,10 @@ func TestHostileDefaults(t *testing.T) {
 
 func TestHostileLists(t *testing.T) {
 	guard(t)
-	const many, some = 100_000, 10_000
+	many, some := 100_000, 10_000
+	if testing.Short() {
+		many, some = 10_000, 1000
+	}
 	set := compile(t, `{type: object, properties: {l: {type: array, x-kubernetes-list-type: set, items: {x-kubernetes-preserve-unknown-fields: true}}}}`)
 	one := compile(t, `{type: object, properties: {l: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [a], items: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}`)
 	two := compile(t, `{type: object, properties: {l: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [a, b], items: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}`)
@@ -509,6 +525,9 @@ func TestHostileGoValues(t *testing.T) {
 		`{type: object, properties: {v: {type: object, additionalProperties: {type: string, nullable: true}, oneOf: [{required: [k]}, {maxProperties: 3}]}}}`,
 	} {
 		for _, sem := range both {
+			if testing.Short() && sem != schema.KEP {
+				continue
+			}
 			for _, p := range []*schema.Program{
 				compile(t, text, schema.WithSemantics(sem)),
 				compile(t, text, schema.WithSemantics(sem), schema.WithPreserveUnknownFields(), schema.WithIdentity(schema.Identity{APIVersion: "v1", Kind: "K"})),
@@ -558,6 +577,10 @@ func TestHostileGoValues(t *testing.T) {
 // must not make a report of gigabytes.
 func TestHostileViolations(t *testing.T) {
 	guard(t)
+	smaller := 1
+	if testing.Short() {
+		smaller = 10
+	}
 	list := func(n int, item any) []any {
 		a := make([]any, n)
 		for i := range a {
@@ -580,14 +603,14 @@ func TestHostileViolations(t *testing.T) {
 		schema string
 		value  any
 	}{
-		"length":   {`{type: array, items: {type: string, maxLength: 1}}`, list(300_000, "zz")},
-		"enum":     {`{type: array, items: {type: string, enum: [` + numbers(5000, "v%d") + `]}}`, list(300_000, "zz")},
-		"branches": {`{type: array, items: {type: object, properties: {a: {type: integer}}, oneOf: [` + numbers(1000, "{properties: {a: {minimum: %d}}}") + `]}}`, list(100_000, map[string]any{"a": int64(1)})},
-		"fields":   {`{type: array, items: {type: object, required: [` + numbers(100, "r%d") + `]}}`, list(100_000, map[string]any{})},
-		"unions":   {`{type: array, items: {type: object, properties: {t: {type: string}, a: {type: string}, b: {type: string}}, x-kubernetes-unions: [{discriminator: t, fields: {a: A, b: B}}]}}`, list(300_000, map[string]any{})},
+		"length":   {`{type: array, items: {type: string, maxLength: 1}}`, list(300_000/smaller, "zz")},
+		"enum":     {`{type: array, items: {type: string, enum: [` + numbers(5000, "v%d") + `]}}`, list(300_000/smaller, "zz")},
+		"branches": {`{type: array, items: {type: object, properties: {a: {type: integer}}, oneOf: [` + numbers(1000, "{properties: {a: {minimum: %d}}}") + `]}}`, list(100_000/smaller, map[string]any{"a": int64(1)})},
+		"fields":   {`{type: array, items: {type: object, required: [` + numbers(100, "r%d") + `]}}`, list(100_000/smaller, map[string]any{})},
+		"unions":   {`{type: array, items: {type: object, properties: {t: {type: string}, a: {type: string}, b: {type: string}}, x-kubernetes-unions: [{discriminator: t, fields: {a: A, b: B}}]}}`, list(300_000/smaller, map[string]any{})},
 		"metadata": {`{type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}`,
 			map[string]any{"apiVersion": "v1", "kind": "A", "metadata": map[string]any{"ownerReferences": list(6000, map[string]any{})}}},
-		"embedded": {`{type: array, items: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}`, list(300_000, map[string]any{})},
+		"embedded": {`{type: array, items: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}`, list(300_000/smaller, map[string]any{})},
 		"long key": {`{type: object, additionalProperties: {type: array, items: {type: integer, maximum: 1}}}`, map[string]any{strings.Repeat("k", 1<<20): list(10_000, int64(9))}},
 		"levels":   {strings.Repeat(`{"type": "object", "minProperties": 2, "required": ["b"], "properties": {"a": `, 4000) + `{}` + strings.Repeat(`}}`, 4000), nested},
 	} {

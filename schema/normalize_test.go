@@ -2,12 +2,9 @@ package schema
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 const embeddedEverywhere = `{"type":"object","properties":{
@@ -57,6 +54,10 @@ func TestEmbeddedMetadata(t *testing.T) {
 			if err != nil || !Equal(obj, parsed(t, tt.want)) {
 				t.Errorf("%v: %s, %+v: got %v, %v, want %s", sem, tt.text, tt.options, obj, err, tt.want)
 			}
+			obj = parsed(t, tt.text).(map[string]any)
+			if _, err := p.Normalize(obj, tt.options); err != nil || !Equal(obj, parsed(t, tt.want)) {
+				t.Errorf("%v: %s, %+v: Normalize: got %v, %v, want %s", sem, tt.text, tt.options, obj, err, tt.want)
+			}
 		}
 	}
 }
@@ -96,33 +97,6 @@ func TestPathDelete(t *testing.T) {
 		v := parsed(t, `{"a":{"b":1,"c":2},"l":[{"d":1},2]}`)
 		if tt.path.Delete(v); !Equal(v, parsed(t, tt.want)) {
 			t.Errorf("%v: got %v, want %s", tt.path, v, tt.want)
-		}
-	}
-}
-
-// TestMetadataErrorPath checks which value a field error about metadata is about.
-func TestMetadataErrorPath(t *testing.T) {
-	meta := parsed(t, `{"name":"n","namespace":"ns","labels":{"a.b/c":"x","[k]":"y"},"finalizers":["f","g"],"ownerReferences":[{"name":"o"},{"uid":"u"}]}`)
-	for text, want := range map[string]string{
-		"metadata": "metadata %v", "metadata.name": "metadata.name n", "metadata.namespace": "metadata.namespace ns", "metadata.uid": "metadata.uid <nil>",
-		"metadata.labels": "metadata.labels map[[k]:y a.b/c:x]", "metadata.labels[a.b/c]": "metadata.labels.a.b/c x", "metadata.labels[[k]]": "metadata.labels.[k] y", "metadata.labels[z]": "metadata.labels map[[k]:y a.b/c:x]",
-		"metadata.finalizers[1]": "metadata.finalizers[1] g", "metadata.ownerReferences[0].name": "metadata.ownerReferences[0].name o", "metadata.ownerReferences[1].uid": "metadata.ownerReferences[1].uid u", "metadata.ownerReferences[1].name": "metadata.ownerReferences[1].name <nil>",
-		// The path ends where neither metadata nor its type has the next step.
-		"metadata.finalizers[2]": "metadata.finalizers [f g]", "metadata.finalizers[-1]": "metadata.finalizers [f g]", "metadata.finalizers[x]": "metadata.finalizers [f g]", "metadata.finalizers[0": "metadata.finalizers [f g]", "metadata.finalizers]": "metadata %v", "metadata.finalizers[1]x": "metadata.finalizers [f g]",
-		"metadata.unknown": "metadata %v", "metadata.names": "metadata %v", "metadata.name.x": "metadata.name n", "metadata[name]": "metadata %v", "spec.name": "metadata %v",
-	} {
-		path, value := metadataErrorPath(nil, meta, &field.Error{Field: text})
-		if got := fmt.Sprintf("%s %v", path, value); got != strings.ReplaceAll(want, "%v", fmt.Sprint(meta)) {
-			t.Errorf("%s: got %s, want %s", text, got, want)
-		}
-	}
-	path, value := metadataErrorPath(Path{{Key: "pods"}, {Index: 2, Kind: Index}}, meta, &field.Error{Field: "pods[2].metadata.name"})
-	if got := fmt.Sprintf("%s %v", path, value); got != "pods[2].metadata.name n" {
-		t.Errorf("got %s", got)
-	}
-	for _, odd := range []any{nil, "x", []any{"x"}} {
-		if path, value := metadataErrorPath(nil, odd, &field.Error{Field: "metadata.name"}); path.String() != "metadata.name" || value != nil {
-			t.Errorf("metadata %v: got %s, %v", odd, path, value)
 		}
 	}
 }

@@ -117,41 +117,6 @@ func TestProves(t *testing.T) {
 	}
 }
 
-// TestPlainForms checks the limits of the shortcuts for formats.
-func TestPlainForms(t *testing.T) {
-	label := func(n int) string { return strings.Repeat("a", n) }
-	for format, forms := range map[string]struct{ plain, others []string }{
-		"hostname": {[]string{"a.bc", "a-b.c1.de", "0.com", label(60) + ".com", strings.Repeat("a.", 123) + "abcd"},
-			[]string{"", "a", ".", "a.b", "a.", ".bc", "a..bc", "-a.bc", "a-.bc", "a.b-", "a_b.cd", "a.Bc", "a.b1", "a.b{", "a.b`", label(61) + ".com", strings.Repeat("a.", 124) + "abcd", "com", "a b.cd"}},
-		"email": {[]string{"a@b", "a.b@c.d", "a-b@c1", "1@2"}, []string{"", "a", "@b", "a@", "a b@c", "a@b c", "a@b@c", "-a@b", "a@-b", ".@b"}},
-		"uri":   {[]string{"http://a", "https://a.b/c/d-e_f.g", "http://a/"}, []string{"", "ftp://a", "http://", "http:///x", "https://-a", "http://a/b c", "http://a/b?c", "http://a/{", "http://a/@", "http://a:80"}},
-		"ipv4": {[]string{"1.2.3.4", "0.0.0.0", "255.255.255.255", "10.20.30.40", "199.99.9.100"},
-			[]string{"", "1", "1.2.3", "1.2.3.4.5", "1.2.3.", ".1.2.3", "1..2.3", "01.2.3.4", "1.2.3.04", "001.2.3.4", "00.0.0.0", "256.1.1.1", "1.2.3.1000", "1.2.3.a", "1.2.3:4", "1.2.3/4", "a.b.c.d"}},
-		"uuid": {[]string{"01234567-89ab-cdef-0123-456789abcdef"},
-			[]string{"", "01234567-89ab-cdef-0123-456789abcde", "01234567-89ab-cdef-0123-456789abcdef0", "01234567089ab-cdef-0123-456789abcdef", "01234567-89abccdef-0123-456789abcdef", "01234567-89ab-cdef00123-456789abcdef", "01234567-89ab-cdef-01230456789abcdef", "0123456g-89ab-cdef-0123-456789abcdef", "0123456`-89ab-cdef-0123-456789abcdef", "0123456:-89ab-cdef-0123-456789abcdef", "0123456/-89ab-cdef-0123-456789abcdef", "-1234567-89ab-cdef-0123-456789abcdef"}},
-	} {
-		for _, s := range forms.plain {
-			if !plainForms[format](s) {
-				t.Errorf("%s: %q is not plain", format, s)
-			}
-			if !stringFormat(format)(s) {
-				t.Errorf("%s: %q is invalid", format, s)
-			}
-		}
-		for _, s := range forms.others {
-			if plainForms[format](s) {
-				t.Errorf("%s: %q is plain", format, s)
-			}
-		}
-	}
-	// Valid strings that are not plain.
-	for format, s := range map[string]string{"hostname": "localhost", "email": "a+b@c.de", "uri": "http://a/b?c#d", "uuid": "01234567-89AB-CDEF-0123-456789abcdef", "date-time": "2024-02-03T04:05:06+01:00"} {
-		if !stringFormat(format)(s) {
-			t.Errorf("%s: %q is invalid", format, s)
-		}
-	}
-}
-
 // TestDecodeSimple checks which values of schemas need no decoder, and that they are the same as with one.
 func TestDecodeSimple(t *testing.T) {
 	for raw, simple := range map[string]bool{
@@ -189,58 +154,6 @@ func TestEqual(t *testing.T) {
 	}
 }
 
-// TestUnchanged checks which values are the same as the old ones, as far as Kubernetes can tell.
-func TestUnchanged(t *testing.T) {
-	p := compiled(t, `{"type":"object","properties":{
-		"a":{"type":"object","properties":{"b":{"type":"string","nullable":true},"c":{"type":"object"}}},
-		"l":{"type":"array","items":{"type":"string"}},
-		"m":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","properties":{"k":{"type":"string"},"v":{"type":"integer"}}}},
-		"n":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k","j"],"items":{"type":"object","properties":{"k":{"type":"string"},"j":{"type":"number"},"v":{"type":"integer"}}}},
-		"f":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","properties":{"k":{"type":"number"}}}},
-		"open":{"type":"object","additionalProperties":true},"free":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"x-kubernetes-preserve-unknown-fields":true},
-		"any":{"x-kubernetes-preserve-unknown-fields":true}}}`)
-	for _, tt := range []struct {
-		field, old, now string
-		want            bool
-	}{
-		{"a", `{}`, `{}`, true}, {"a", `{"b":"x"}`, `{"b":"x"}`, true}, {"a", `{"b":"x"}`, `{"b":"y"}`, false}, {"a", `{"b":"x"}`, `{}`, false}, {"a", `{"b":null}`, `{"b":null}`, true}, {"a", `{"b":null}`, `{"b":"x"}`, false},
-		{"a", `{"b":"x"}`, `{"c":{}}`, false}, {"a", `{"unknown":"x"}`, `{"unknown":"x"}`, false}, {"a", `{"c":{}}`, `{"c":{}}`, true}, {"a", `[]`, `{}`, false}, {"a", `"x"`, `{}`, false}, {"a", `1`, `1`, true}, {"a", `{}`, `1`, false},
-		{"l", `[]`, `[]`, true}, {"l", `["a","b"]`, `["a","b"]`, true}, {"l", `["a","b"]`, `["b","a"]`, false}, {"l", `["a"]`, `["a","b"]`, false}, {"l", `{}`, `[]`, false}, {"l", `"x"`, `[]`, false},
-		{"m", `[{"k":"1","v":1},{"k":"2","v":2}]`, `[{"k":"2","v":2},{"k":"1","v":1}]`, true}, {"m", `[{"k":"1","v":1}]`, `[{"k":"1","v":2}]`, false}, {"m", `[{"k":"1"}]`, `[{"k":"2"}]`, false},
-		{"m", `[{"v":1}]`, `[{"v":1}]`, false}, {"m", `["x"]`, `["x"]`, false}, {"m", `[{"k":{}}]`, `[{"k":{}}]`, false}, {"m", `[{"k":"1","v":1},{"k":"1","v":2}]`, `[{"k":"1","v":1},{"k":"1","v":1}]`, true},
-		{"n", `[{"k":"1","j":1,"v":1},{"k":"1","j":2.5,"v":2}]`, `[{"k":"1","j":2.5,"v":2},{"k":"1","j":1,"v":1}]`, true}, {"n", `[{"k":"1","j":1,"v":1}]`, `[{"k":"1","j":2,"v":1}]`, false}, {"n", `[{"k":"1"}]`, `[{"k":"1"}]`, false},
-		{"m", `[{"k":"1"},{"k":"2"}]`, `[{"k":"1"}]`, false}, {"m", `[null]`, `[null]`, false}, {"m", `[]`, `[]`, true}, {"a", `{"c":{}}`, `{"b":null}`, false}, {"a", `{"b":"x"}`, `null`, false}, {"a", `null`, `{}`, false}, {"a", `null`, `null`, true},
-		{"f", `[{"k":1.00000001}]`, `[{"k":1.00000002}]`, false}, {"f", `[{"k":1.5}]`, `[{"k":1.5}]`, true}, {"open", `{"a":{}}`, `{"a":{}}`, false}, {"open", `{}`, `{}`, true}, {"free", `[{"k":"1"}]`, `[{"k":"1"}]`, false},
-		{"any", `{"a":1}`, `{"a":1}`, false}, {"any", `{}`, `{}`, true}, {"any", `"a"`, `"a"`, true}, {"any", `true`, `true`, true}, {"any", `1.5`, `1`, false},
-	} {
-		c := &comparison{p: p}
-		if got := c.unchanged(p.nodes[root].props.find(tt.field), parsed(t, tt.old), parsed(t, tt.now)); got != tt.want {
-			t.Errorf("%s: %s, %s: got %t", tt.field, tt.old, tt.now, got)
-		}
-	}
-	// Go cannot compare all values that JSON does not have.
-	if odd := []string{"a"}; (&comparison{p: p}).unchanged(p.nodes[root].props.find("any"), odd, odd) {
-		t.Error("values that JSON does not have are unchanged")
-	}
-	// An old list is indexed once.
-	c := &comparison{p: p}
-	id, old := p.nodes[root].props.find("m"), parsed(t, `[{"k":"1"},{"k":"2"}]`)
-	for range 3 {
-		c.items(id, correlation{old, true})
-	}
-	if c.visited != 2 {
-		t.Errorf("visited %d items, want 2", c.visited)
-	}
-	for _, of := range []correlation{{}, {old, false}, {"x", true}} {
-		if got := c.items(id, of); got.list != nil {
-			t.Errorf("%v: got %v", of, got)
-		}
-	}
-	if got := c.items(p.nodes[root].props.find("l"), correlation{parsed(t, `["a"]`), true}); got.list != nil {
-		t.Errorf("a list without keys: got %v", got)
-	}
-}
-
 // TestNearest checks the names that are proposed for unknown fields.
 func TestNearest(t *testing.T) {
 	p := compiled(t, `{"type":"object","properties":{"spec":{"type":"object","properties":{"replicas":{"type":"integer"}}}}}`)
@@ -267,16 +180,6 @@ func TestNearest(t *testing.T) {
 	if got := (&Change{Kind: Pruned, Path: resource}).Nearest(); got != "namespace" {
 		t.Errorf("in an embedded resource: got %q", got)
 	}
-	for _, path := range []Path{{{Key: "metadata"}, {Key: "none"}, {Kind: Index}, {Key: "nam"}}, {{Key: "a"}, {Key: "ownerReferences"}, {Kind: Index}, {Key: "nam"}}} {
-		if got := metadataFields(path); got != nil {
-			t.Errorf("%v: got %q", path, got)
-		}
-	}
-	for _, path := range []Path{{{Key: "name"}}, {{Key: "a"}, {Key: "nam"}}, {{Key: "a"}, {Kind: Index}, {Key: "nam"}}, {{Key: "labels"}, {Kind: Index}, {Key: "nam"}}} {
-		if got := metadataFields(path); got != nil && len(path) < 3 || len(path) == 3 && len(got) > 0 {
-			t.Errorf("%v: got %q", path, got)
-		}
-	}
 }
 
 // TestPathForms checks the forms of a path, and the value that it leads to.
@@ -297,25 +200,6 @@ func TestPathForms(t *testing.T) {
 		if tt.path.String() != tt.text || tt.path.Pattern() != tt.pattern || !reflect.DeepEqual(got, tt.want) || found != tt.found {
 			t.Errorf("%v: got %s, %s, %v, %t", tt.path, tt.path, tt.path.Pattern(), got, found)
 		}
-	}
-}
-
-// TestSmallForms checks what types return about themselves.
-func TestSmallForms(t *testing.T) {
-	if KEP.Other() != Kubernetes || Kubernetes.Other() != KEP {
-		t.Error("the other semantics is not the other one")
-	}
-	bound := RuleBound{Path: SchemaPath{{Keyword: "properties", Form: StepNamed, Name: "a"}}, Keyword: "maxItems", Max: 10}
-	if got := bound.String(); got != ".properties[a].maxItems: 10" {
-		t.Errorf("got %s", got)
-	}
-	part := StructuralPart(readSchema(t, `{"type":"object","$schema":"x","properties":{"a":{"type":"string","id":"x"}}}`))
-	if part == nil || part.Type != "object" || part.Properties["a"].Type != "string" || StructuralPart(nil) != nil {
-		t.Errorf("got %+v", part)
-	}
-	other := &Structural{}
-	if got := NewCursor(part, KEP, PruningOn).WithSchema(other); got.Schema() != other || got.Entered() != NewCursor(part, KEP, PruningOn).Entered() {
-		t.Errorf("got %+v", got)
 	}
 }
 

@@ -88,57 +88,6 @@ func TestUnionParts(t *testing.T) {
 	}
 }
 
-// TestUnionWithoutFields checks that the discriminator of a union is published for an object without
-// specified fields.
-func TestUnionWithoutFields(t *testing.T) {
-	s := mustStructural(t, `{"type": "object", "x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-unions": [{"discriminator": "u", "fields": {"a": "A"}}]}`)
-	u := s.Unfold(KEP).Properties["u"]
-	if u == nil || u.Type != "string" || u.ValueValidation == nil || !slices.Equal(u.ValueValidation.Enum, []JSON{{Value: "A"}}) {
-		t.Errorf("got %s", show(u))
-	}
-}
-
-// TestConflicts checks which keywords beside properties make a path a map, too.
-func TestConflicts(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"properties": {"a": {}}}`:                                                               "",
-		`{"properties": {}, "additionalProperties": {}}`:                                          "",
-		`{"properties": {"a": {}}, "additionalProperties": {}}`:                                   "additionalProperties",
-		`{"properties": {"a": {}}, "patternProperties": {"b": {}}}`:                               "patternProperties",
-		`{"properties": {"a": {}}, "patternProperties": {"b": {}}, "additionalProperties": true}`: "additionalProperties and patternProperties",
-	} {
-		if want != "" {
-			want = "at the root: properties and " + want + " are specified for the same path: an object with known fields can be pruned, a map cannot"
-		}
-		var got string
-		for _, c := range PruneConflicts(readSchema(t, text)) {
-			got += c.Error()
-		}
-		if got != want {
-			t.Errorf("%s: got %q, want %q", text, got, want)
-		}
-	}
-}
-
-// TestWeakened checks which fields are still required, and which types are kept, for OpenAPI v2.
-func TestWeakened(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"type": "object", "required": ["a", "b"], "properties": {"a": {"type": "string", "nullable": true}, "b": {"type": "string"}}}`: `{"type":"object","required":["b"],"properties":{"a":{},"b":{"type":"string"}}}`,
-		`{"type": "object", "required": ["a"], "properties": {"a": {"type": "string", "nullable": true}}}`:                               `{"type":"object","properties":{"a":{}}}`,
-		`{"type": "object", "required": ["a"], "additionalProperties": true}`:                                                            `{"type":"object","required":["a"],"additionalProperties":true}`,
-		`{"type": "object", "required": ["a"], "additionalProperties": {"type": "string"}}`:                                              `{"type":"object","required":["a"],"additionalProperties":{"type":"string"}}`,
-		`{"type": "object", "required": ["a"], "additionalProperties": {"type": "string", "nullable": true}}`:                            `{"type":"object","additionalProperties":{}}`,
-		`{"allOf": [{"minLength": 1}, {"type": "string"}]}`:                                                                              `{"type":"string"}`,
-		`{"allOf": [{"type": "string", "nullable": true}, {"type": "integer"}]}`:                                                         `{"type":"integer"}`,
-		`{"allOf": [{"type": "string", "nullable": true}]}`:                                                                              `{}`,
-	} {
-		got := mustStructural(t, text).WeakenForOpenAPIV2(KEP)
-		if wanted := mustStructural(t, want); show(got) != show(wanted) {
-			t.Errorf("%s: got %s, want %s", text, show(got), show(wanted))
-		}
-	}
-}
-
 // TestExtensionPaths checks the paths of violations of list types and unions, and that their number
 // is bounded.
 func TestExtensionPaths(t *testing.T) {

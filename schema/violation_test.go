@@ -2,9 +2,13 @@ package schema_test
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"espalier.dev/schema"
 )
@@ -84,6 +88,86 @@ func checkMetadataPath(t *testing.T, vs schema.Violations, path string, value an
 		t.Errorf("no violation of %s with the value %#v", path, value)
 		for _, v := range vs {
 			t.Logf("%s: %#v", v.Path, v.Value)
+		}
+	}
+}
+
+// TestNames compares the validation of names, namespaces, labels and annotations with that of Kubernetes: most are
+// valid at a glance.
+func TestNames(t *testing.T) {
+	var texts []string
+	for c := range 256 {
+		for _, form := range []string{"%s", "%sa", "a%s", "a%sa", "a%s%[1]sa", "1%s", "a%sa/x", "a/%sx"} {
+			texts = append(texts, fmt.Sprintf(form, string([]byte{byte(c)})))
+		}
+	}
+	for _, n := range []int{0, 1, 62, 63, 64, 65, 200, 201, 202, 252, 253, 254} {
+		long := strings.Repeat("a", n)
+		texts = append(texts, long, long+".b", long+"/x", strings.Repeat("a.", n)+"b", strings.Repeat("a.", n/2)+"b/x")
+	}
+	p := compile(t, `{type: object}`, schema.WithIdentity(schema.Identity{APIVersion: "example.com/v1", Kind: "Thing", Namespaced: true}))
+	for apiVersion, kind := range map[string]string{"example.com/v1": "Other", "example.com/v2": "Thing"} {
+		obj := schema.Object{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": "a", "namespace": "b"}}
+		if vs := p.Validate(t.Context(), obj, nil); len(vs) != 1 {
+			t.Errorf("%s %s: got %q", apiVersion, kind, vs.Messages())
+		}
+	}
+	for _, s := range texts {
+		for field, c := range map[string]struct {
+			value any
+			valid bool
+		}{
+			"name":        {s, len(validation.IsDNS1123Subdomain(s)) == 0},
+			"namespace":   {s, len(validation.IsDNS1123Label(s)) == 0},
+			"labels":      {map[string]any{"k": s}, len(validation.IsValidLabelValue(s)) == 0},
+			"annotations": {map[string]any{s: s}, len(validation.IsQualifiedName(strings.ToLower(s))) == 0},
+		} {
+			meta := map[string]any{"name": "a", "namespace": "b"}
+			meta[field] = c.value
+			vs := p.Validate(t.Context(), schema.Object{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": meta}, nil)
+			if len(vs) == 0 != c.valid {
+				t.Errorf("%s %q: got %q", field, s, vs.Messages())
+			}
+		}
+		keyed := map[string]any{"name": "a", "namespace": "b", "labels": map[string]any{s: "v"}}
+		vs := p.Validate(t.Context(), schema.Object{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": keyed}, nil)
+		if valid := len(validation.IsQualifiedName(s)) == 0; len(vs) == 0 != valid {
+			t.Errorf("label with the key %q: got %q", s, vs.Messages())
+		}
+	}
+}
+
+// TestListLengths checks lists around the lengths at which the way of comparing their items changes.
+func TestListLengths(t *testing.T) {
+	const text = `{type: object, properties: {
+  set: {type: array, x-kubernetes-list-type: set, items: {x-kubernetes-preserve-unknown-fields: true}},
+  unique: {type: array, uniqueItems: true, items: {x-kubernetes-preserve-unknown-fields: true}},
+  map: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: string}}}},
+  pairs: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [a, b], items: {type: object, properties: {a: {type: integer}, b: {type: boolean}}}},
+  triples: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [a, b, c], items: {type: object, properties: {a: {type: integer}, b: {type: boolean}, c: {type: string}}}}}}`
+	p := compile(t, text)
+	for n := range 300 {
+		if n > 40 && n < 250 {
+			continue
+		}
+		lists := map[string][]any{}
+		for i := range n {
+			lists["set"] = append(lists["set"], int64(i))
+			lists["unique"] = append(lists["unique"], map[string]any{"a": []any{fmt.Sprint(i)}})
+			lists["map"] = append(lists["map"], map[string]any{"k": fmt.Sprint(i)})
+			pair := map[string]any{"a": int64(i / 2), "b": i%2 == 0, "c": "c"}
+			lists["pairs"], lists["triples"] = append(lists["pairs"], pair), append(lists["triples"], pair)
+		}
+		for name, list := range lists {
+			if vs := p.Validate(t.Context(), schema.Object{name: list}, nil); len(vs) > 0 {
+				t.Errorf("%s of %d: got %q", name, n, vs.Messages())
+			}
+			// The first item again, twice: the first of them is reported.
+			again := append(slices.Clone(list), list[0], list[0])
+			vs := p.Validate(t.Context(), schema.Object{name: again}, nil)
+			if at := fmt.Sprintf("%s[%d]", name, n); len(vs) != 1 || name != "unique" && vs[0].Path.String() != at {
+				t.Errorf("%s of %d: got %q, want a duplicate at %s", name, n, vs.Messages(), at)
+			}
 		}
 	}
 }
