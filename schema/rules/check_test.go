@@ -86,32 +86,6 @@ properties:
 	}
 }
 
-// TestCheckStored lets a stored rule use what new ones must not yet, because the
-// previous version of a server does not know it.
-func TestCheckStored(t *testing.T) {
-	const rule = "self.includes(1)"
-	s := structural(`{type: object, properties: {a: {type: array, maxItems: 5, items: {type: integer}, x-kubernetes-validations: [{rule: "` + rule + `"}]}}}`)
-	if r := rules.Check(s, rules.CheckOptions{}).Rules()[0]; r.Err == nil {
-		t.Error("a new rule may use what is new")
-	}
-	stored := func(text string) bool { return text == rule }
-	if r := rules.Check(s, rules.CheckOptions{StoredRule: stored}).Rules()[0]; r.Err != nil {
-		t.Errorf("a stored rule: %v", r.Err)
-	}
-	if _, err := rules.Compiler()(s); err != nil {
-		t.Errorf("evaluation: %v", err)
-	}
-}
-
-// TestCheckSkip skips a schema.
-func TestCheckSkip(t *testing.T) {
-	s := structural(`{type: object, properties: {a: {type: integer, x-kubernetes-validations: [{rule: self.x}]}, b: {type: integer, x-kubernetes-validations: [{rule: self.x}]}}}`)
-	report := rules.Check(s, rules.CheckOptions{Skip: func(p schema.SchemaPath) bool { return p.String() == ".properties[a]" }})
-	if len(report.Schemas) != 1 || report.Schemas[0].Path.String() != ".properties[b]" {
-		t.Errorf("got %+v", report.Schemas)
-	}
-}
-
 // TestRemedies applies each remedy: with it, the rule must pass, and with a bound
 // that is one higher it must not.
 func TestRemedies(t *testing.T) {
@@ -164,6 +138,24 @@ func TestRemedies(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCostOfNames checks that names count with the length that Kubernetes allows, or that of the schema if
+// it is shorter.
+func TestCostOfNames(t *testing.T) {
+	for _, name := range []string{"name", "generateName"} {
+		cost := func(bound string) uint64 {
+			return only(t, structural(`{type: object, properties: {metadata: {type: object, properties: {`+name+`: {type: string`+bound+`}}}},
+				x-kubernetes-validations: [{rule: "self.metadata.`+name+`.contains('a')"}]}`)).Cost.Total
+		}
+		usual := cost("")
+		if short := cost(", maxLength: 5"); short >= usual {
+			t.Errorf("%s: costs %d if it is short, else %d", name, short, usual)
+		}
+		if long := cost(", maxLength: 300"); long != usual {
+			t.Errorf("%s: costs %d if it is too long, else %d", name, long, usual)
+		}
 	}
 }
 

@@ -38,6 +38,9 @@ func TestHostile(t *testing.T) {
 		{"a message without end", "true", strings.Repeat("(", 90_000), "messageExpression"},
 	}
 	for _, tt := range tests {
+		if testing.Short() && strings.HasPrefix(tt.name, "100 KB") {
+			continue // each takes a quarter of a second
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			s := structural(`{type: object, properties: {spec: {type: object, properties: {a: {type: string}, l: {type: array, items: {type: integer}}}}}}`)
 			s.Properties["spec"].XValidations = []api.ValidationRule{{Rule: tt.rule, MessageExpression: tt.message}}
@@ -165,6 +168,9 @@ func TestManyFailures(t *testing.T) {
 
 // TestCostlyPattern matches a text with a pattern for which it is too long.
 func TestCostlyPattern(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a second")
+	}
 	p := compile(t, `{type: object, properties: {a: {type: string, pattern: "^(.*a){1000}$"}}}`)
 	for n, want := range map[int]string{1_000: "", 999: `should match '^(.*a){1000}$'`, 900_000: `in body should match '^(.*a){1000}$', but a text of 900000 bytes is too long for a regular expression`} {
 		errs := p.Validate(context.Background(), schema.Object{"a": strings.Repeat("a", n)}, nil).FieldErrors()
@@ -193,13 +199,20 @@ func TestCostlyCalls(t *testing.T) {
 		{"loops that end at once", "self.l.all(x, self.l.exists(y, y == 'l') && self.m.exists(k, true))", "", ""},
 		{"a large pattern", "!self.a.matches('^(.*a){1000}$')", "", "too long for a regular expression"},
 	}
-	list, named := make([]any, 20_000), map[string]any{}
+	size := 20_000
+	if testing.Short() {
+		size = 5_000
+	}
+	list, named := make([]any, size), map[string]any{}
 	for i := range list {
 		list[i] = "l"
 		named[fmt.Sprint(i)] = "m"
 	}
 	obj := schema.Object{"a": strings.Repeat("a", 1_500_000), "b": strings.Repeat("a", 750_000) + "b", "l": list, "m": named}
 	for _, tt := range tests {
+		if testing.Short() && tt.want == "cost limit" && tt.name != "large values again and again" {
+			continue // each takes seconds
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			s := structural(`{type: object, properties: {a: {type: string}, b: {type: string}, l: {type: array, items: {type: string}}, m: {type: object, additionalProperties: {type: string}}}}`)
 			s.XValidations = []api.ValidationRule{{Rule: tt.rule, MessageExpression: tt.message}}
@@ -223,6 +236,9 @@ func TestCostlyCalls(t *testing.T) {
 
 // TestTooComplexTogether checks a schema whose rules compile one by one, but not all of them.
 func TestTooComplexTogether(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: kinds/cel has such a test of policies")
+	}
 	s := structural(`{type: object, properties: {spec: {type: object, properties: {a: {type: string}}}}}`)
 	for i := range 30 {
 		rule := fmt.Sprintf("[%s{}].size() > %d", strings.Repeat("{},", 1_500), i)

@@ -283,7 +283,11 @@ properties:
 	p := compiled.(*program)
 	outcomes := map[string]bool{}
 	inexact := 0
-	for p.budget = 1; p.budget < 15_000; p.budget += 1 + p.budget/2000 {
+	step := 2000
+	if testing.Short() {
+		step = 200
+	}
+	for p.budget = 1; p.budget < 15_000; p.budget += 1 + p.budget/int64(step) {
 		want, got := errorsOf(p.evaluate(t.Context(), obj, nil, true).found), errorsOf(p.Validate(t.Context(), obj, nil))
 		if !slices.Equal(got, want) {
 			t.Fatalf("with a budget of %d: got %q, want %q", p.budget, got, want)
@@ -420,6 +424,9 @@ func TestUntrackedNames(t *testing.T) {
 
 // TestUntrackedCorpus does the same as TestUntracked with the rules and objects of the corpus.
 func TestUntrackedCorpus(t *testing.T) {
+	if testing.Short() {
+		t.Skip("uses the corpus")
+	}
 	dir := testcase.Corpus(t)
 	// The schemas with rules, by apiVersion and kind.
 	programs := map[string][]*program{}

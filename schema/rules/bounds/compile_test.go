@@ -88,6 +88,9 @@ func TestNotTooComplex(t *testing.T) {
 		if err := bounds.Check(text, bounds.TypeSize{}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+		if testing.Short() {
+			continue // compiling takes seconds
+		}
 		if _, issues := env.Compile(text); issues != nil {
 			t.Errorf("%s: %v", name, issues)
 		}
@@ -108,6 +111,9 @@ func TestSteps(t *testing.T) {
 
 // TestAllowance compiles expressions that are too much together.
 func TestAllowance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	var a bounds.Allowance
 	text := "[" + strings.Repeat("{},", 1_500) + "{}].size() > 0"
 	var err error

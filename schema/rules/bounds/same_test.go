@@ -150,6 +150,29 @@ ll.all(x, x == i)
 m.map(k, m[k] == i).size()
 {s: i}[t]
 i[n]
+quantity('1Gi').isGreaterThan(quantity(s))
+isQuantity(s)
+isQuantity(s + 'x')
+quantity('x' + s).isInteger()
+s.matches('^1.*$')
+s.matches(s)
+dyn(s).matches('1')
+dyn(1).matches('1')
+s.matches('(' + s)
+s.find('[0-9]')
+s.find(s)
+s.find('(' + s)
+s.findAll('[0-9]').size()
+s.findAll('.', 1)[0]
+s.findAll(s)[0]
+s.findAll('(' + s, 2)
+dyn(s).findAll('.', 2).size()
+dyn(s).find(dyn('.'))
+s.replace('1', 'a').replace('', 'b')
+s.replace('0', 'xyz', 1)
+s.replace('0', 'xyz', -1)
+dyn(s).replace(dyn('1'), 'a')
+s.replace('', s.replace('1', s.find('1'))) == s || s.matches('0')
 dyn(i)[dyn(i)]
 type(i) == list
 `), "\n")
