@@ -1,7 +1,6 @@
 package crd_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,24 +66,6 @@ func TestScaleFields(t *testing.T) {
 		if err != nil || len(vs) != 1 || strings.Contains(vs[0].Path.String(), "replicas") {
 			t.Errorf("%s %s: got %v, %v", apiVersion, kind, vs, err)
 		}
-	}
-}
-
-// TestValidateWithoutProgram checks that an object is not accepted if its schema cannot be read.
-func TestValidateWithoutProgram(t *testing.T) {
-	why := errors.New("cannot be read")
-	v := crd.Lazy(named(t, "things", "Thing"), func() (*api.CustomResourceDefinition, error) { return nil, why }, crd.Options{}).Storage()
-	if _, err := v.Validate(t.Context(), schema.Object{}, nil); !errors.Is(err, why) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := v.ValidateStatus(t.Context(), schema.Object{}, nil); !errors.Is(err, why) {
-		t.Errorf("status: got %v", err)
-	}
-	if _, err := v.Skeleton(); !errors.Is(err, why) {
-		t.Errorf("skeleton: got %v", err)
-	}
-	if v.Structural() != nil {
-		t.Errorf("got %v", v.Structural())
 	}
 }
 

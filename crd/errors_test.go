@@ -25,38 +25,10 @@ func TestErrors(t *testing.T) {
 		edit   func(*api.CustomResourceDefinition)
 		want   []string
 	}{
-		"name":     {edit: func(c *api.CustomResourceDefinition) { c.Name = "other.example.com" }, want: []string{`metadata.name: Invalid value: "other.example.com": must be spec.names.plural+"."+spec.group`}},
-		"group":    {edit: func(c *api.CustomResourceDefinition) { c.Spec.Group, c.Name = "nodots", "things.nodots" }, want: []string{`spec.group: Invalid value: "nodots": should be a domain with at least one dot`}},
-		"no group": {edit: func(c *api.CustomResourceDefinition) { c.Spec.Group, c.Name = "", "things." }, want: []string{"metadata.name: Invalid value", "spec.group: Required value"}},
-		"scope":    {edit: func(c *api.CustomResourceDefinition) { c.Spec.Scope = "Galaxy" }, want: []string{`spec.scope: Unsupported value: "Galaxy": supported values: "Cluster", "Namespaced"`}},
-		"kinds":    {edit: func(c *api.CustomResourceDefinition) { c.Spec.Names.ListKind = "Thing" }, want: []string{`spec.names.listKind: Invalid value: "Thing": kind and listKind may not be the same`}},
-		"short names": {edit: func(c *api.CustomResourceDefinition) {
-			c.Spec.Names.ShortNames, c.Spec.Names.Categories = []string{"ok", "No"}, []string{"a b"}
-		}, want: []string{`spec.names.shortNames[1]: Invalid value: "No"`, `spec.names.categories[0]: Invalid value: "a b"`}},
 		"no storage": {edit: version(func(v *api.CustomResourceDefinitionVersion) { v.Storage = false }), want: []string{
 			`spec.versions: Invalid value: "v1": must have exactly one version marked as storage version`, "status.storedVersions: Invalid value: null: must have at least one stored version"}},
 		"no versions": {edit: func(c *api.CustomResourceDefinition) { c.Spec.Versions = nil }, want: []string{
 			"must have exactly one version marked as storage version", "must have at least one stored version"}},
-		"deprecation": {edit: version(func(v *api.CustomResourceDefinitionVersion) { v.DeprecationWarning = str("x") }), want: []string{
-			`spec.versions[0].deprecationWarning: Invalid value: "x": can only be set for deprecated versions`}},
-		"unprintable": {edit: version(func(v *api.CustomResourceDefinitionVersion) {
-			v.Deprecated, v.DeprecationWarning = true, str("a\tb")
-		}), want: []string{"non-printable character found at index 1"}},
-		"columns": {edit: version(func(v *api.CustomResourceDefinitionVersion) {
-			v.AdditionalPrinterColumns = []api.CustomResourceColumnDefinition{{Type: "object", Format: "x", JSONPath: "spec"}, {Name: "A", Type: "date", JSONPath: ".x"}}
-		}), want: []string{
-			"spec.additionalPrinterColumns[0].name: Required value",
-			`spec.additionalPrinterColumns[0].type: Invalid value: "object": must be one of boolean,date,integer,number,string`,
-			`spec.additionalPrinterColumns[0].format: Invalid value: "x": must be one of byte,date,date-time,double,float,int32,int64,password`,
-			`spec.additionalPrinterColumns[0].JSONPath: Invalid value: "spec": must be a simple json path starting with .`,
-		}},
-		"scale": {edit: version(func(v *api.CustomResourceDefinitionVersion) {
-			v.Subresources = &api.CustomResourceSubresources{Scale: &api.CustomResourceSubresourceScale{SpecReplicasPath: ".status.x", LabelSelectorPath: str(".metadata.x")}}
-		}), want: []string{
-			`spec.subresources.scale.specReplicasPath: Invalid value: ".status.x": should be a json path under .spec`,
-			"spec.subresources.scale.statusReplicasPath: Required value",
-			`spec.subresources.scale.labelSelectorPath: Invalid value: ".metadata.x": should be a json path under either .spec or .status`,
-		}},
 		"selectable fields": {edit: version(func(v *api.CustomResourceDefinitionVersion) {
 			for _, p := range []string{".spec.a", ".spec.a", ".spec", ".spec.b", "spec", ".spec['a']", ""} {
 				v.SelectableFields = append(v.SelectableFields, api.SelectableField{JSONPath: p})
@@ -83,8 +55,6 @@ func TestErrors(t *testing.T) {
 			`spec.conversion.conversionReviewVersions[1]: Invalid value: "v2": duplicate version`,
 			`spec.conversion.conversionReviewVersions: Invalid value: ["v2","v2"]: must include at least one of v1, v1beta1`,
 		}},
-		"approval": {edit: func(c *api.CustomResourceDefinition) { c.Spec.Group, c.Name = "x.k8s.io", "things.x.k8s.io" }, want: []string{
-			`metadata.annotations[api-approved.kubernetes.io]: Required value: protected groups must have approval annotation "api-approved.kubernetes.io", see https://github.com/kubernetes/enhancements/pull/1111`}},
 		"nullable root": {schema: `{type: object, nullable: true}`, want: []string{"spec.validation.openAPIV3Schema.nullable: Forbidden: nullable cannot be true at the root"}},
 		"types": {schema: `{type: object, properties: {a: {type: file}, b: {type: "null"}, c: {type: [string, integer]}}}`, want: []string{
 			`properties[a].type: Unsupported value: "file": supported values: "array", "boolean", "integer", "number", "object", "string"`,
@@ -96,18 +66,6 @@ func TestErrors(t *testing.T) {
 			"properties[b].definitions: Forbidden: definitions is not supported", "properties[b].definitions[d].id: Forbidden: id is not supported",
 			"properties[e].dependencies: Forbidden: dependencies is not supported", "properties[e].dependencies[f].id: Forbidden: id is not supported",
 		}},
-		"$schema": {schema: `{type: object, $schema: x}`, want: []string{`spec.validation.openAPIV3Schema: Invalid value: "": OpenAPIV3Schema 'schema' is not supported`}},
-		"lists": {schema: `{type: object, properties: {a: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k, k, z], items: {type: object, nullable: true, properties: {k: {type: object}}}}}}`, want: []string{
-			`properties[a].items.properties[k].type: Invalid value: "object": must be a scalar type if parent array's x-kubernetes-list-type is map`,
-			`properties[a].items.properties[k].type: Invalid value: "object": must be a scalar type if parent array's x-kubernetes-list-type is map`,
-			`properties[a].x-kubernetes-list-map-keys: Invalid value: ["k","k","z"]: must not contain duplicate entries`,
-			`properties[a].x-kubernetes-list-map-keys: Invalid value: ["k","k","z"]: entries must all be names of item properties`,
-			"properties[a].items.nullable: Forbidden: cannot be nullable when x-kubernetes-list-type is map",
-			"properties[a].items.properties[k].default: Required value: this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
-			"properties[a].items.properties[k].default: Required value: this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
-		}},
-		"sets": {schema: `{type: object, properties: {a: {type: array, x-kubernetes-list-type: set, items: {type: object}}}}`, want: []string{
-			"properties[a].items.x-kubernetes-map-type: Invalid value: null: must be atomic as item of a list with x-kubernetes-list-type=set"}},
 		"defaults": {schema: `{type: object, properties: {a: {type: integer, default: x}, b: {type: object, default: {c: 1, d: 2}, properties: {c: {type: integer}}}}}`, want: []string{
 			`properties[a].default: Invalid value: "string":  in body must be of type integer: "string"`,
 			`properties[b].default: Invalid value: {"c":1,"d":2}: must not have unknown fields`,
@@ -163,28 +121,5 @@ func TestUpdateErrors(t *testing.T) {
 		crd.PrepareUpdate(gone, old)
 		expect(t, update(gone, old, sem).Errors,
 			`status.storedVersions[0]: Invalid value: "v1": missing from spec.versions; v1 was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in v1 and removes v1 from status.storedVersions`)
-		// What was let in once stays.
-		for _, s := range []string{
-			`{type: object, properties: {a: {type: array, x-kubernetes-list-type: set, items: {type: object}}}}`,
-			`{type: object, properties: {a: {type: object, default: {b: 1}}}}`,
-		} {
-			bad := definition(t, s)
-			if errs := create(bad, sem).Errors; len(errs) == 0 {
-				t.Errorf("%v: %s is valid", sem, s)
-			}
-			expect(t, update(bad.DeepCopy(), bad, sem).Errors)
-		}
-	}
-}
-
-// TestWarnings holds what is said without rejecting.
-func TestWarnings(t *testing.T) {
-	c := definition(t, `{type: object, properties: {a: {type: string, format: what}, b: {type: array, x-kubernetes-list-type: set, items: {type: object, x-kubernetes-map-type: atomic}}}}`)
-	r := create(c, schema.Kubernetes)
-	expect(t, r.Errors)
-	expectWarning(t, r, `unrecognized format "what"`)
-	expectWarning(t, r, `x-kubernetes-list-type: set for items of type "object" is not supported by server-side apply or CEL validation rules`)
-	if r := update(c.DeepCopy(), c, schema.Kubernetes); len(r.Warnings) > 0 {
-		t.Errorf("said again: %q", r.Warnings)
 	}
 }

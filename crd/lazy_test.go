@@ -175,10 +175,16 @@ func TestLazyFailure(t *testing.T) {
 	_, program := v.Program()
 	_, status := v.StatusProgram()
 	_, read := v.Schema()
-	for _, err := range []error{d.Load(), program, status, read} {
+	_, valid := v.Validate(t.Context(), schema.Object{}, nil)
+	_, validStatus := v.ValidateStatus(t.Context(), schema.Object{}, nil)
+	_, skeleton := v.Skeleton()
+	for _, err := range []error{d.Load(), program, status, read, valid, validStatus, skeleton} {
 		if !errors.Is(err, why) {
 			t.Errorf("got %v", err)
 		}
+	}
+	if v.Structural() != nil {
+		t.Errorf("got %v", v.Structural())
 	}
 	if _, err := d.With(crd.Options{}); !errors.Is(err, why) {
 		t.Errorf("With: got %v", err)
@@ -196,7 +202,7 @@ func TestLazyFailure(t *testing.T) {
 		t.Errorf("New: got %v", err)
 	}
 	fewer := crd.Lazy(named(t, "things", "Thing"), func() (*api.CustomResourceDefinition, error) { return &api.CustomResourceDefinition{}, nil }, crd.Options{})
-	if _, err := fewer.Storage().Program(); err == nil {
-		t.Error("a version that is missing has a program")
+	if _, err := fewer.Storage().Program(); err == nil || !strings.Contains(err.Error(), "version v1 is missing") {
+		t.Errorf("a version that is missing: got %v", err)
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"espalier.dev/api"
 	"espalier.dev/api/v1beta1"
 	"espalier.dev/crd"
@@ -136,19 +134,6 @@ func TestUnsupportedKeywords(t *testing.T) {
 	}
 }
 
-// TestCondition checks that conditions are found by their type.
-func TestCondition(t *testing.T) {
-	c := stored(t, betaDefinition(t, `{type: object, $schema: x}`, preserving(true)))
-	status := crd.Status(c.Status, compile(t, c, schema.Kubernetes), nil, metav1.Now())
-	if got := crd.Condition(&status, api.NonStructuralSchema); got == nil || got.Status != api.ConditionUnknown ||
-		got.Message != "failed to check validation schema for version v1: OpenAPIV3Schema 'schema' is not supported" {
-		t.Errorf("got %+v", got)
-	}
-	if got := crd.Condition(&status, "Other"); got != nil {
-		t.Errorf("got %+v", got)
-	}
-}
-
 // TestManyUniqueItems checks that the errors of a hostile jsonSchema are bounded.
 func TestManyUniqueItems(t *testing.T) {
 	const many = 3000
@@ -238,31 +223,6 @@ func TestUnreadableJSONSchema(t *testing.T) {
 	}
 }
 
-// TestLazyVersions checks that a version that is no longer in the stored CRD is an error.
-func TestLazyVersions(t *testing.T) {
-	c := definition(t, plain, func(c *api.CustomResourceDefinition) {
-		c.Spec.Versions = append(c.Spec.Versions, api.CustomResourceDefinitionVersion{Name: "v2", Served: true, Schema: c.Spec.Versions[0].Schema})
-	})
-	short := definition(t, plain)
-	d := crd.Lazy(c, func() (*api.CustomResourceDefinition, error) { return short, nil }, options(schema.KEP))
-	if _, err := d.Version("v1").Program(); err != nil {
-		t.Error(err)
-	}
-	if _, err := d.Version("v2").Program(); err == nil || !strings.Contains(err.Error(), "version v2 is missing") {
-		t.Errorf("got %v", err)
-	}
-}
-
-// TestDeprecationLength checks the length of a deprecation warning.
-func TestDeprecationLength(t *testing.T) {
-	for n, want := range map[int][]string{256: nil, 257: {"must be <= 256 characters long"}, 0: {"must not be an empty string"}} {
-		text := strings.Repeat("x", n)
-		expect(t, create(definition(t, plain, func(c *api.CustomResourceDefinition) {
-			c.Spec.Versions[0].Deprecated, c.Spec.Versions[0].DeprecationWarning = true, &text
-		}), schema.Kubernetes).Errors, want...)
-	}
-}
-
 // TestRootKeywords checks which keywords the root of a schema may have beside a status
 // subresource: v1beta1 has no rules.
 func TestRootKeywords(t *testing.T) {
@@ -272,15 +232,6 @@ func TestRootKeywords(t *testing.T) {
 	expect(t, v1, `spec.validation.openAPIV3Schema: Invalid value: "maxProperties": only [Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations] fields are allowed`)
 	beta := createBeta(betaDefinition(t, closed, preserving(false), func(c *v1beta1.CustomResourceDefinition) { c.Spec.Subresources = status }), schema.Kubernetes).Errors
 	expect(t, beta, "Example XPreserveUnknownFields] fields are allowed")
-}
-
-// TestDefaultsInLists checks the errors about defaults with embedded resources in a list.
-func TestDefaultsInLists(t *testing.T) {
-	c := definition(t, `{type: object, properties: {list: {type: array, items: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true},
-  default: [{apiVersion: v1, kind: Pod, metadata: {name: fine}}, {apiVersion: v1, kind: Pod, metadata: {name: 7}}]}}}`)
-	for _, sem := range both {
-		expect(t, create(c, sem).Errors, `properties[list].default[1].metadata: Invalid value: {"name":7}`)
-	}
 }
 
 // TestLegacyStatus checks that a write of the status is validated by the part of a jsonSchema for

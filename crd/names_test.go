@@ -62,7 +62,7 @@ func TestApprovals(t *testing.T) {
 	const missing, at = "protected groups must have approval annotation", "metadata.annotations[api-approved.kubernetes.io]: "
 	for text, want := range map[string]string{
 		"https://github.com/x": "approved in https://github.com/x", "http://x": "approved in http://x", "unapproved, a test": `not approved: "unapproved, a test"`, "unapproved": `not approved: "unapproved"`,
-		"": missing, "yes": missing + ` "api-approved.kubernetes.io" with either a URL or a reason`, "//host/path": missing + ` "api-approved.kubernetes.io" with either`, "/path": missing + ` "api-approved.kubernetes.io" with either`,
+		"": missing + ` "api-approved.kubernetes.io", see https://github.com/kubernetes/enhancements/pull/1111`, "yes": missing + ` "api-approved.kubernetes.io" with either a URL or a reason`, "//host/path": missing + ` "api-approved.kubernetes.io" with either`, "/path": missing + ` "api-approved.kubernetes.io" with either`,
 		"https:///path": missing + ` "api-approved.kubernetes.io" with either`, "mailto:x": missing + ` "api-approved.kubernetes.io" with either`,
 	} {
 		c := definition(t, plain, func(c *api.CustomResourceDefinition) {
@@ -92,7 +92,7 @@ func TestApprovals(t *testing.T) {
 func TestDeprecationWarnings(t *testing.T) {
 	for text, want := range map[string]string{
 		"use v2": "", "": "must not be an empty string", "a\x00": "non-printable character found at index 1", "tab\t": "non-printable character found at index 3",
-		"bad\xff": "must only contain printable UTF-8 characters",
+		"bad\xff": "must only contain printable UTF-8 characters", strings.Repeat("x", 256): "", strings.Repeat("x", 257): "must be <= 256 characters long",
 	} {
 		c := definition(t, plain, func(c *api.CustomResourceDefinition) {
 			c.Spec.Versions[0].Deprecated, c.Spec.Versions[0].DeprecationWarning = true, &text
@@ -119,11 +119,6 @@ func TestVersionsWithoutList(t *testing.T) {
 			c.Spec.Versions = []v1beta1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &api.CustomResourceValidation{OpenAPIV3Schema: props(t, plain)}}}
 		})
 		expect(t, createBeta(one, sem).Errors, "per-version schemas may not all be set to identical values (top-level validation should be used instead)")
-		other := betaDefinition(t, "", preserving(true), func(c *v1beta1.CustomResourceDefinition) {
-			c.Spec.Version = "v2"
-			c.Spec.Versions = []v1beta1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true}}
-		})
-		expect(t, createBeta(other, sem).Errors, `spec.version: Invalid value: "v2": must match the first version in spec.versions`)
 		// Only a version that is served needs a schema to prune.
 		for served, want := range map[bool]string{true: "spec.versions[0].schema.openAPIV3Schema: Required value: because otherwise all fields are pruned", false: ""} {
 			c := betaDefinition(t, "", preserving(false), func(c *v1beta1.CustomResourceDefinition) {
@@ -136,9 +131,4 @@ func TestVersionsWithoutList(t *testing.T) {
 			expect(t, createBeta(c, sem).Errors, wanted...)
 		}
 	}
-	// A stored version that is repeated is reported once.
-	old := served(t, named(t, "things", "Thing"), nil).CRD()
-	c := old.DeepCopy()
-	c.Status.StoredVersions = []string{"v0", "v1", "v0"}
-	expect(t, update(c, old, schema.Kubernetes).Errors, `status.storedVersions[2]: Invalid value: "v0": missing from spec.versions`)
 }

@@ -554,6 +554,8 @@ func TestStoredVersions(t *testing.T) {
 		"v1": "", "": "status.storedVersions: Invalid value: []: must have at least one stored version",
 		"v1 v0": `status.storedVersions[1]: Invalid value: "v0": missing from spec.versions; v0 was previously a storage version`,
 		"v0 v1": `status.storedVersions[0]: Invalid value: "v0": missing from spec.versions`,
+		// A version that is repeated is reported once.
+		"v0 v1 v0": `status.storedVersions[2]: Invalid value: "v0": missing from spec.versions`,
 	} {
 		c := old.DeepCopy()
 		c.Status.StoredVersions = strings.Fields(stored)
