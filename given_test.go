@@ -54,21 +54,6 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestJSONSeesDuplicates has a duplicate member, which a parsed object cannot have.
-func TestJSONSeesDuplicates(t *testing.T) {
-	a := admitter(t, workers)
-	result, err := a.CreateJSON(t.Context(), []byte(`{"apiVersion":"example.com/v1","kind":"Worker","metadata":{"name":"w"},"spec":{"image":"one","image":"two"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := []string{`duplicate field "spec.image"`}; !reflect.DeepEqual(result.Warnings, want) {
-		t.Errorf("got warnings %q, want %q", result.Warnings, want)
-	}
-	if spec := result.Object["spec"].(map[string]any); spec["image"] != "two" {
-		t.Errorf("got %v, want the last one", spec["image"])
-	}
-}
-
 // TestJSONRejects passes JSON that is not an object of the CRD.
 func TestJSONRejects(t *testing.T) {
 	a := admitter(t, workers)

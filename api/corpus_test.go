@@ -73,6 +73,9 @@ func roundTrip[T any](t *testing.T, file string, data []byte, unknown map[string
 }
 
 func TestCorpus(t *testing.T) {
+	if testing.Short() {
+		t.Skip("uses the corpus")
+	}
 	t.Run("v1", func(t *testing.T) {
 		unknown := map[string]int{}
 		corpus(t, "v1", func(t *testing.T, file string, data []byte) {

@@ -108,6 +108,9 @@ func TestMembers(t *testing.T) {
 
 // TestMembersOfCorpus compares those of real CRDs.
 func TestMembersOfCorpus(t *testing.T) {
+	if testing.Short() {
+		t.Skip("uses the corpus")
+	}
 	files, err := filepath.Glob(filepath.Join(testcase.Corpus(t), "v1", "*", "*.yaml"))
 	if err != nil {
 		t.Fatal(err)
