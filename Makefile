@@ -157,9 +157,10 @@ golden: ## update all golden files
 	go test ./schema -run '^TestDocuments$$' -update
 	go test ./openapi -run '^(TestDocs|TestMarkers)$$' -update
 	ESPALIER_WHOLE_CORPUS=1 go test ./analysis/lint -run '^TestCorpus$$' -update
-	ESPALIER_WHOLE_CORPUS=1 go test ./analysis/fix -run '^(TestCases|TestCorpus)$$' -update
-	go test ./analysis/lint -run '^(TestCases|TestSchemaRules|TestDefinitionRules|TestPolicyRules|TestDifferences)$$' -update
-	go test ./analysis/impact ./analysis/upgrade ./analysis/explain/... ./analysis/generate/... -run '^(TestPairs|TestPlans|TestText|TestGolden|TestValues|TestEdits|TestMatches|TestErrorTexts|TestReserved|TestForeignDescriptors)$$' -update
+	ESPALIER_WHOLE_CORPUS=1 go test ./analysis/fix -run '^(TestCases|TestCorpus|TestRewritten)$$' -update
+	go test ./analysis/lint -run '^(TestCases|TestRules|TestDifferences)$$' -update
+	go test ./analysis/impact ./analysis/upgrade ./analysis/explain/... ./analysis/generate/... -run '^(TestPairs|TestPlans|TestText|TestGolden|TestValues|TestEdits|TestMatches|TestErrorTexts|TestReserved|TestForeignDescriptors|TestMapping)$$' -update
+	go test ./analysis/lookup ./analysis/timeline ./internal/yamledit -run '^(TestFind|TestResources|TestMissing|TestDiff|TestEdit)$$' -update
 	go test ./analysis/assist ./analysis/audit ./analysis/jsonschema ./analysis/object ./analysis/replay ./analysis/suite ./analysis/why -run '^(TestDocuments|TestGolden|TestLogs|TestSummary)$$' -update
 	go test ./cmd/espalier -run '^(TestScripts|TestConfigSchema)$$' -update
 	go test ./cmd/espalier ./kinds -run '^TestReference' -update

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -115,57 +114,3 @@ func offered(t *testing.T, file string, src []byte, tree *yamlx.Node, v *crd.Ver
 
 // inBraces reports whether a text may end in braces, where the last entry may not be complete.
 func inBraces(text []byte) bool { return bytes.ContainsAny(text, "{\"'") }
-
-// largest returns the largest CRD of the corpus.
-func largest(t testing.TB) []byte {
-	files, err := filepath.Glob(filepath.Join(testcase.Corpus(t), "v1", "*", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	name, size := "", int64(0)
-	for _, file := range files {
-		if info, err := os.Stat(file); err == nil && info.Size() > size {
-			name, size = file, info.Size()
-		}
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
-}
-
-// BenchmarkComplete completes in the largest CRD of the corpus, and in an object of it.
-func BenchmarkComplete(b *testing.B) {
-	text := largest(b)
-	d, err := definition(text)
-	if err != nil {
-		b.Fatal(err)
-	}
-	v := d.Storage()
-	crdEnv := env(b, text)
-	at := bytes.LastIndex(text, []byte("type: object"))
-	b.Run("crd-"+strconv.Itoa(len(text)>>10)+"KiB", func(b *testing.B) {
-		for b.Loop() {
-			if len(assist.Complete(text, at, crdEnv)) == 0 {
-				b.Fatal("nothing is offered")
-			}
-		}
-	})
-	gvk := v.GroupVersionKind()
-	head := "apiVersion: " + gvk.GroupVersion().String() + "\nkind: " + gvk.Kind + "\nspec:\n  "
-	for name, ask := range map[string]func(text []byte) bool{
-		"object": func(text []byte) bool { return len(assist.Complete(text, len(text), assist.Env{Version: v})) > 0 },
-		"hover": func(text []byte) bool {
-			return assist.HoverAt(text, bytes.Index(text, []byte("spec")), assist.Env{Version: v}) != nil
-		},
-	} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				if !ask([]byte(head)) {
-					b.Fatal("nothing is known")
-				}
-			}
-		})
-	}
-}

@@ -8,10 +8,9 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
-	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis/explain"
-	"espalier.dev/api/codec"
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/testcase"
@@ -20,19 +19,7 @@ import (
 
 func define(t *testing.T, text string, sem schema.Semantics) *crd.Definition {
 	t.Helper()
-	data, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := codec.DecodeLenient(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := crd.New(c, crd.Options{Semantics: sem, Rules: cel.Checker{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return analysistest.Define(t, text, crd.Options{Semantics: sem, Rules: cel.Checker{}})
 }
 
 // TestUnknownFields checks the descriptions of unknown fields: it adds an unknown field

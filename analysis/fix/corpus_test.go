@@ -27,7 +27,6 @@ import (
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonx"
 	"espalier.dev/internal/testcase"
-	"espalier.dev/internal/textdiff"
 	"espalier.dev/internal/yamledit"
 	"espalier.dev/internal/yamlx"
 	"espalier.dev/schema"
@@ -142,17 +141,7 @@ func TestCorpus(t *testing.T) {
 		}
 		sort.Strings(lines)
 		got := strings.Join(lines, "\n") + "\n"
-		golden := filepath.Join("testdata", "corpus.txt")
-		if *update {
-			writeFile(t, golden, []byte(got))
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got != string(want) {
-			t.Errorf("the corpus fares differently (-update rewrites %s):\n%s", golden, textdiff.Unified("before", "now", want, []byte(got), 1))
-		}
+		testcase.Golden(t, filepath.Join("testdata", "corpus.txt"), got, *update)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"espalier.dev/analysis/impact"
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
 	"espalier.dev/internal/testcase"
@@ -98,14 +99,7 @@ func TestCorpusPreserves(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			json, err := yaml.YAMLToJSON(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			d, err := codec.DecodeLenient(json)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := analysistest.CRD(t, string(text))
 			all[d.Name] = d
 		}
 		return all

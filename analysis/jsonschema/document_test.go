@@ -10,10 +10,9 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
-	"sigs.k8s.io/yaml"
 
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/jsonschema"
-	"espalier.dev/api/codec"
 	"espalier.dev/crd"
 	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
@@ -27,18 +26,7 @@ var update = flag.Bool("update", false, "rewrite the expected output in testdata
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	testcase.GoldenArchives(t, "testdata/*.txtar", *update, func(t *testing.T, archive *txtar.Archive) {
-		data, err := yaml.YAMLToJSON(archive.Files[0].Data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		decoded, err := codec.DecodeLenient(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := crd.New(decoded, crd.Options{Semantics: schema.Kubernetes, IgnoreRules: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := analysistest.Define(t, string(archive.Files[0].Data), crd.Options{Semantics: schema.Kubernetes, IgnoreRules: true})
 		for i := range archive.Files[1:] {
 			f := &archive.Files[i+1]
 			has := func(option string) bool { return strings.Contains(f.Name, option) }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
@@ -46,7 +47,7 @@ func TestCases(t *testing.T) {
 				got.add(f.Name, lintPolicies(t, config, string(f.Data)))
 				continue
 			}
-			raws = append(raws, toJSON(t, string(f.Data)))
+			raws = append(raws, analysistest.JSON(t, string(f.Data)))
 		}
 		if raws != nil {
 			names := options["releases"]

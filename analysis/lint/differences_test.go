@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/api/codec"
 	"espalier.dev/schema"
@@ -135,7 +136,7 @@ func TestDifferencesOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d, err := codec.Decode(toJSON(t, tt.text))
+			d, err := codec.Decode(analysistest.JSON(t, tt.text))
 			if err != nil {
 				t.Fatal(err)
 			}

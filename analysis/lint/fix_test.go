@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/yamledit"
@@ -83,7 +84,7 @@ status: {conditions: [{type: NonStructural, status: "True"}]}`,
 
 func lintText(t *testing.T, text string) []analysis.Finding {
 	t.Helper()
-	found, err := lint.Run(context.Background(), [][]byte{toJSON(t, text)}, lint.Options{Rules: cel.Checker{}, Semantics: schema.KEP})
+	found, err := lint.Run(context.Background(), [][]byte{analysistest.JSON(t, text)}, lint.Options{Rules: cel.Checker{}, Semantics: schema.KEP})
 	if err != nil {
 		t.Fatal(err)
 	}

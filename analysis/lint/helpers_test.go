@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/testcase"
@@ -64,7 +65,7 @@ func lintAll(t *testing.T, sem schema.Semantics, config lint.Config, texts ...st
 	t.Helper()
 	var raws [][]byte
 	for _, text := range texts {
-		raws = append(raws, toJSON(t, text))
+		raws = append(raws, analysistest.JSON(t, text))
 	}
 	found, err := lint.Run(context.Background(), raws, lint.Options{Rules: cel.Checker{}, Semantics: sem, Configs: []lint.Config{config}})
 	if err != nil {
@@ -74,15 +75,6 @@ func lintAll(t *testing.T, sem schema.Semantics, config lint.Config, texts ...st
 }
 
 func toJSONText(text string) ([]byte, error) { return yaml.YAMLToJSON([]byte(text)) }
-
-func toJSON(t *testing.T, text string) []byte {
-	t.Helper()
-	data, err := toJSONText(text)
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
-	return data
-}
 
 // only disables all rules except the given ones.
 func only(rules ...string) lint.Config {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/analysis/object"
 	"espalier.dev/api/codec"
@@ -41,7 +42,7 @@ func lintPolicies(t *testing.T, config lint.Config, text string) (found []analys
 	}
 	var policies [][]byte
 	for _, doc := range strings.Split(text, "\n---\n") {
-		source := toJSON(t, doc)
+		source := analysistest.JSON(t, doc)
 		var head metav1.PartialObjectMetadata
 		if err := yaml.Unmarshal(source, &head); err != nil {
 			t.Fatal(err)
@@ -97,7 +98,7 @@ func TestPolicyOptions(t *testing.T) {
 		t.Helper()
 		var raws [][]byte
 		for _, text := range texts {
-			raws = append(raws, toJSON(t, text))
+			raws = append(raws, analysistest.JSON(t, text))
 		}
 		found, err := lint.Policies(t.Context(), raws, o)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/testcase"
@@ -85,7 +86,7 @@ func TestRuleDocs(t *testing.T) {
 // TestWithoutRuleChecker checks that CRDs with rules can be linted without a CEL runtime:
 // everything but their rules is checked.
 func TestWithoutRuleChecker(t *testing.T) {
-	text := toJSON(t, v1(`{type: object, properties: {a: {type: integer, x-kubernetes-validations: [{rule: self.x}]}, b: {type: strin}}}`))
+	text := analysistest.JSON(t, v1(`{type: object, properties: {a: {type: integer, x-kubernetes-validations: [{rule: self.x}]}, b: {type: strin}}}`))
 	count := func(o lint.Options) map[string]int {
 		t.Helper()
 		found, err := lint.Run(context.Background(), [][]byte{text}, o)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
@@ -30,7 +31,7 @@ func TestHostile(t *testing.T) {
 	wide.WriteString(`"a":{}}}`)
 	for name, props := range map[string]string{"deep": deep, "logical operators": nested, "wide": wide.String()} {
 		t.Run(name, func(t *testing.T) {
-			text := bytes.Replace(toJSON(t, v1(`"@"`)), []byte(`"@"`), []byte(props), 1)
+			text := bytes.Replace(analysistest.JSON(t, v1(`"@"`)), []byte(`"@"`), []byte(props), 1)
 			if !json.Valid(text) {
 				t.Fatal("not JSON")
 			}
@@ -63,7 +64,7 @@ func TestProfile(t *testing.T) {
 
 // TestRun checks that Run reports its progress, and stops if it is canceled.
 func TestRun(t *testing.T) {
-	texts := [][]byte{toJSON(t, v1(`{type: object}`)), toJSON(t, v1(`{type: object}`)), []byte("{}")}
+	texts := [][]byte{analysistest.JSON(t, v1(`{type: object}`)), analysistest.JSON(t, v1(`{type: object}`)), []byte("{}")}
 	var done atomic.Int64
 	o := lint.Options{Rules: cel.Checker{}, Done: func() { done.Add(1) }}
 	if _, err := lint.Run(t.Context(), texts, o); err != nil || done.Load() != 3 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/lint"
 	"espalier.dev/api"
 	"espalier.dev/api/codec"
@@ -29,7 +30,7 @@ func TestBadText(t *testing.T) {
 }
 
 func TestDuplicateKeys(t *testing.T) {
-	text := string(toJSON(t, v1(`{type: object, properties: {a: {type: string}}}`)))
+	text := string(analysistest.JSON(t, v1(`{type: object, properties: {a: {type: string}}}`)))
 	text = strings.Replace(text, `"a":{`, `"a":{"type":"integer","type":"integer"},"a":{`, 1)
 	found, err := lint.Run(context.Background(), [][]byte{[]byte(text)}, lint.Options{Rules: cel.Checker{}, Configs: []lint.Config{only("duplicate-key")}})
 	if err != nil {
@@ -86,12 +87,12 @@ func TestSize(t *testing.T) {
 	expect(t, lintAll(t, schema.KEP, only("size-apply", "size-storage"), sized(1_573_000))[0], "warning ", "warning ")
 	// The limits are exact. kubectl apply stores a line break, too.
 	fill := func(limit, others int) int {
-		return limit - others - len(toJSON(t, sized(0))) - 1
+		return limit - others - len(analysistest.JSON(t, sized(0))) - 1
 	}
 	annotated := func(n int) string {
 		return strings.Replace(sized(n), "metadata: {", "metadata: {annotations: {ab: cde, kubectl.kubernetes.io/last-applied-configuration: x}, ", 1)
 	}
-	added := len(toJSON(t, annotated(0))) - len(toJSON(t, sized(0)))
+	added := len(analysistest.JSON(t, annotated(0))) - len(analysistest.JSON(t, sized(0)))
 	const name = len("kubectl.kubernetes.io/last-applied-configuration")
 	for _, c := range []struct {
 		text string
@@ -205,7 +206,7 @@ func TestConfig(t *testing.T) {
 	text := v1(`{type: object, properties: {a: {type: object}, b: {type: string, format: ip}}}`)
 	run := func(configs ...lint.Config) (lines []string) {
 		t.Helper()
-		found, err := lint.Run(context.Background(), [][]byte{toJSON(t, text)}, lint.Options{Rules: cel.Checker{}, Configs: configs})
+		found, err := lint.Run(context.Background(), [][]byte{analysistest.JSON(t, text)}, lint.Options{Rules: cel.Checker{}, Configs: configs})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,7 +278,7 @@ func TestWarnings(t *testing.T) {
 		for i := range fields {
 			fmt.Fprintf(&props, "f%d: {type: string, readOnly: true}, ", i)
 		}
-		c, err := codec.Decode(toJSON(t, v1(`{type: object, properties: {`+props.String()+`}}`)))
+		c, err := codec.Decode(analysistest.JSON(t, v1(`{type: object, properties: {`+props.String()+`}}`)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +287,7 @@ func TestWarnings(t *testing.T) {
 	if got := warnings(0); got != nil {
 		t.Errorf("got %q", got)
 	}
-	broken, err := codec.Decode(toJSON(t, v1(`{type: object, properties: {f: {type: string, default: a}}}`)))
+	broken, err := codec.Decode(analysistest.JSON(t, v1(`{type: object, properties: {f: {type: string, default: a}}}`)))
 	if err != nil {
 		t.Fatal(err)
 	}

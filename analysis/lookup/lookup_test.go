@@ -11,11 +11,10 @@ import (
 	"testing"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/lookup"
-	"espalier.dev/api/codec"
 	"espalier.dev/crd"
 	"espalier.dev/internal/testcase"
 	"espalier.dev/schema"
@@ -59,19 +58,7 @@ func minimal(group, kind string, versions ...string) string {
 
 func define(t *testing.T, text string) *crd.Definition {
 	t.Helper()
-	data, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := codec.DecodeLenient(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := crd.New(c, crd.Options{Semantics: schema.KEP})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return analysistest.Define(t, text, crd.Options{Semantics: schema.KEP})
 }
 
 var update = flag.Bool("update", false, "rewrite the expected results in testdata")

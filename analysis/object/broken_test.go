@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/object"
 	"espalier.dev/api"
-	"espalier.dev/api/codec"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
@@ -15,14 +15,7 @@ import (
 // TestBrokenDefinition checks what is said about objects of a CRD whose schemas cannot be compiled:
 // here, they have rules, and there is no RuleChecker.
 func TestBrokenDefinition(t *testing.T) {
-	decoded, err := codec.DecodeLenient(toJSON(t, archived(t, "widgets")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := crd.New(decoded, crd.Options{Semantics: schema.Kubernetes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := analysistest.Define(t, archived(t, "widgets"), crd.Options{Semantics: schema.Kubernetes})
 	c := object.New(d, object.Options{})
 	problem := schema.ErrRules.Error()
 	for _, version := range []string{"v1", "v2"} {
@@ -41,10 +34,7 @@ func TestBrokenDefinition(t *testing.T) {
 // TestConverts checks with which old objects an object can be compared.
 func TestConverts(t *testing.T) {
 	with := func(strategy api.ConversionStrategyType) *object.Checker {
-		decoded, err := codec.DecodeLenient(toJSON(t, archived(t, "peers")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		decoded := analysistest.CRD(t, archived(t, "peers"))
 		decoded.Spec.Conversion = nil // as in a CRD that was not read from a file
 		if strategy != "" {
 			decoded.Spec.Conversion = &api.CustomResourceConversion{Strategy: strategy}

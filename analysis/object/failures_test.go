@@ -3,9 +3,9 @@ package object_test
 import (
 	"testing"
 
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/object"
 	"espalier.dev/api"
-	"espalier.dev/api/codec"
 	"espalier.dev/crd"
 	"espalier.dev/schema"
 )
@@ -44,10 +44,7 @@ func TestForgotten(t *testing.T) {
 spec: {group: example.com, scope: Cluster, preserveUnknownFields: false, ` + more + `names: {plural: things, kind: Thing}, versions: [{name: v1, served: true, storage: true}],
 validation: {openAPIV3Schema: {properties: {a: {type: string}}, anyOf: [{properties: {b: {type: string}}}]}}}}`
 	}
-	decoded, err := codec.DecodeLenient(toJSON(t, document("")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	decoded := analysistest.CRD(t, document(""))
 	for name, tt := range map[string]struct {
 		text, want string
 	}{
@@ -59,7 +56,7 @@ validation: {openAPIV3Schema: {properties: {a: {type: string}}, anyOf: [{propert
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := object.New(d, object.Options{Document: func() []byte { return toJSON(t, tt.text) }}).Prune(thing(`"a": "x", "b": "y", "c": "z"`))
+		p := object.New(d, object.Options{Document: func() []byte { return analysistest.JSON(t, tt.text) }}).Prune(thing(`"a": "x", "b": "y", "c": "z"`))
 		if p.Preview == nil {
 			t.Fatalf("%s: no preview: %q", name, lines(p.Failures))
 		}

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/object"
-	"espalier.dev/api/codec"
 	"espalier.dev/crd"
 	rules "espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonx"
@@ -120,16 +120,13 @@ func customGolden(t *testing.T, document, objects string) string {
 	checkers := map[schema.Semantics]*object.Checker{}
 	define := func(document string) {
 		for _, sem := range both {
-			decoded, err := codec.DecodeLenient(toJSON(t, document))
-			if err != nil {
-				t.Fatal(err)
-			}
+			decoded := analysistest.CRD(t, document)
 			d, err := crd.New(decoded, crd.Options{Semantics: sem, Rules: rules.Checker{}})
 			if checkers[sem] = nil; err != nil {
 				fmt.Fprintf(&g, "  %s semantics: %v\n", sem, err)
 				continue
 			}
-			checkers[sem] = object.New(d, object.Options{Document: func() []byte { return toJSON(t, document) }, Locate: func(pointer string) analysis.Location {
+			checkers[sem] = object.New(d, object.Options{Document: func() []byte { return analysistest.JSON(t, document) }, Locate: func(pointer string) analysis.Location {
 				return analysis.Location{Pointer: pointer, File: "crd.yaml", Line: len(pointer), Column: 1}
 			}})
 		}

@@ -10,11 +10,10 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
-	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/object"
-	"espalier.dev/api/codec"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/testcase"
@@ -31,15 +30,6 @@ func archived(t testing.TB, name string) string {
 	return testcase.Section(archive, "crd.yaml")
 }
 
-func toJSON(t testing.TB, text string) []byte {
-	t.Helper()
-	out, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
 func text(t testing.TB, v any) string {
 	t.Helper()
 	out, err := json.Marshal(v)
@@ -51,20 +41,12 @@ func text(t testing.TB, v any) string {
 
 func checker(t testing.TB, document string, sem schema.Semantics, locate func(string) analysis.Location) *object.Checker {
 	t.Helper()
-	return object.New(definition(t, document, sem), object.Options{Document: func() []byte { return toJSON(t, document) }, Locate: locate})
+	return object.New(definition(t, document, sem), object.Options{Document: func() []byte { return analysistest.JSON(t, document) }, Locate: locate})
 }
 
 func definition(t testing.TB, document string, sem schema.Semantics) *crd.Definition {
 	t.Helper()
-	decoded, err := codec.DecodeLenient(toJSON(t, document))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := crd.New(decoded, crd.Options{Semantics: sem, Rules: cel.Checker{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return analysistest.Define(t, document, crd.Options{Semantics: sem, Rules: cel.Checker{}})
 }
 
 // widget returns a Widget with a name and a spec. It does not parse YAML, which cannot have

@@ -8,11 +8,10 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
-	"sigs.k8s.io/yaml"
 
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/object"
 	"espalier.dev/analysis/replay"
-	"espalier.dev/api/codec"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/testcase"
@@ -34,18 +33,7 @@ func TestLogs(t *testing.T) {
 // play replays a log, and describes the result.
 func play(t *testing.T, definition, log string) string {
 	t.Helper()
-	data, err := yaml.YAMLToJSON([]byte(definition))
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoded, err := codec.DecodeLenient(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := crd.New(decoded, crd.Options{Semantics: schema.Kubernetes, Rules: cel.Checker{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := analysistest.Define(t, definition, crd.Options{Semantics: schema.Kubernetes, Rules: cel.Checker{}})
 	checker := object.New(d, object.Options{})
 	var out strings.Builder
 	var history replay.History

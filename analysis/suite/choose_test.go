@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/suite"
 )
 
@@ -76,7 +77,7 @@ func TestChooseFromCluster(t *testing.T) {
 		if strings.HasPrefix(c.text, "crdName") {
 			tests = "tests: {onCreate: [{name: a, initial: x}]}\n"
 		}
-		s, wrong := suite.Parse(toJSON(t, tests+c.text), noFiles)
+		s, wrong := suite.Parse(analysistest.JSON(t, tests+c.text), noFiles)
 		if len(wrong) > 0 {
 			t.Fatal(c.text, wrong)
 		}
@@ -127,7 +128,7 @@ func TestNeedsNoCRD(t *testing.T) {
 		`{crd: x.yaml, base: {apiVersion: v1, kind: A}, valid: [{name: a}]}`:                                                      {},
 		`{crd: [x.yaml, y.yaml], base: {apiVersion: v1, kind: A}, valid: [{name: a}]}`:                                            {},
 	} {
-		doc := `{"apiVersion":"espalier.dev/v1","kind":"TestSuite",` + string(toJSON(t, text))[1:]
+		doc := `{"apiVersion":"espalier.dev/v1","kind":"TestSuite",` + string(analysistest.JSON(t, text))[1:]
 		s, wrong := suite.Parse([]byte(doc), noFiles)
 		if len(wrong) > 0 {
 			t.Fatal(text, wrong)

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/suite"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/testcase"
@@ -81,16 +80,7 @@ func readJSON(t *testing.T, file string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return toJSON(t, string(text))
-}
-
-func toJSON(t *testing.T, text string) []byte {
-	t.Helper()
-	data, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return analysistest.JSON(t, string(text))
 }
 
 func noFiles(name string) ([]byte, error) { return nil, os.ErrNotExist }

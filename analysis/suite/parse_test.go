@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"espalier.dev"
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/suite"
 	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
@@ -21,8 +22,8 @@ import (
 // TestBrokenDefinitions checks the errors about CRDs that cannot be decoded, and what suites of
 // OpenShift tolerate.
 func TestBrokenDefinitions(t *testing.T) {
-	own, _ := suite.Parse(toJSON(t, head+"valid: [{name: a}]"), noFiles)
-	openshift, _ := suite.Parse(toJSON(t, "crdName: x\ntests: {}"), noFiles)
+	own, _ := suite.Parse(analysistest.JSON(t, head+"valid: [{name: a}]"), noFiles)
+	openshift, _ := suite.Parse(analysistest.JSON(t, "crdName: x\ntests: {}"), noFiles)
 	gated := strings.Replace(crontab(t), "metadata: {", "metadata: {annotations: {feature-gate.release.openshift.io/A=B: x}, ", 1)
 	odd := strings.Replace(crontab(t), "metadata: {", "metadata: {annotations: {other.release.openshift.io/A=B: x}, ", 1)
 	for _, c := range []struct {
@@ -33,9 +34,9 @@ func TestBrokenDefinitions(t *testing.T) {
 		{own, []byte("{"), "invalid JSON"},
 		{own, []byte(`{"apiVersion":"apiextensions.k8s.io/v1","spec":7}`), "spec: expected an object, got 7"},
 		{own, []byte(`{"apiVersion":"apiextensions.k8s.io/v1beta1","spec":7}`), "spec: expected an object, got 7"},
-		{own, toJSON(t, gated), "annotations"},
-		{openshift, toJSON(t, gated), ""},
-		{openshift, toJSON(t, odd), "annotations"},
+		{own, analysistest.JSON(t, gated), "annotations"},
+		{openshift, analysistest.JSON(t, gated), ""},
+		{openshift, analysistest.JSON(t, odd), "annotations"},
 	} {
 		r, err := suite.NewRunner(t.Context(), c.suite, c.text, suite.Options{Rules: cel.Checker{}})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || err == nil && r == nil {
@@ -76,7 +77,7 @@ func TestCauses(t *testing.T) {
 		{apierrors.NewBadRequest("no JSON"), `[other]`, `rejected, but not for this reason|- message "other"|+ no JSON`},
 		{errors.New("plain"), `[plain]`, ""},
 	} {
-		s, wrong := suite.Parse(toJSON(t, head+"invalid: [{name: a, errors: "+c.errors+"}]"), noFiles)
+		s, wrong := suite.Parse(analysistest.JSON(t, head+"invalid: [{name: a, errors: "+c.errors+"}]"), noFiles)
 		if len(wrong) > 0 {
 			t.Fatal(wrong)
 		}
@@ -95,9 +96,9 @@ func TestCauses(t *testing.T) {
 func TestOpenShiftVersion(t *testing.T) {
 	two := strings.Replace(crontab(t), "  versions:\n", "  versions:\n  - {name: v2, served: false, storage: false, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {image: {type: string}}}}}}}\n", 1)
 	for version, want := range map[string]string{"v1": "", "v2": "", "v3": `crontabs.stable.example.com has no version "v3"`} {
-		s, _ := suite.Parse(toJSON(t, "crdName: x\nversion: "+version+"\ntests: {onCreate: [{name: a, initial: '{apiVersion: stable.example.com/"+version+", kind: CronTab, spec: {image: a}}',"+
+		s, _ := suite.Parse(analysistest.JSON(t, "crdName: x\nversion: "+version+"\ntests: {onCreate: [{name: a, initial: '{apiVersion: stable.example.com/"+version+", kind: CronTab, spec: {image: a}}',"+
 			"expected: '{apiVersion: stable.example.com/"+version+", kind: CronTab, spec: {image: a}}'}]}"), noFiles)
-		r, err := suite.NewRunner(t.Context(), s, toJSON(t, two), suite.Options{Rules: cel.Checker{}})
+		r, err := suite.NewRunner(t.Context(), s, analysistest.JSON(t, two), suite.Options{Rules: cel.Checker{}})
 		if err != nil || want != "" {
 			if fmt.Sprint(err) != want {
 				t.Errorf("%s: %v", version, err)

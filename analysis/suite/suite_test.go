@@ -14,6 +14,7 @@ import (
 
 	"espalier.dev"
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/suite"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonx"
@@ -52,7 +53,7 @@ func TestGolden(t *testing.T) {
 			if f.Name == "crd.yaml" || f.Name == "want" {
 				continue
 			}
-			s, wrong := suite.Parse(toJSON(t, string(f.Data)), func(name string) ([]byte, error) {
+			s, wrong := suite.Parse(analysistest.JSON(t, string(f.Data)), func(name string) ([]byte, error) {
 				if name != "file.yaml" {
 					return nil, fmt.Errorf("no file %s", name)
 				}
@@ -65,7 +66,7 @@ func TestGolden(t *testing.T) {
 			if len(s.Policies) > 0 {
 				o.Policies = p
 			}
-			r, err := suite.NewRunner(t.Context(), s, toJSON(t, testcase.Section(archive, "crd.yaml")), o)
+			r, err := suite.NewRunner(t.Context(), s, analysistest.JSON(t, testcase.Section(archive, "crd.yaml")), o)
 			if types, ok := s.NeedsNoCRD(func(apiVersion, kind string) bool { return kind == "Service" }); ok {
 				var admitter *espalier.Admitter
 				admitter, err = espalier.Kind(types.APIVersion, types.Kind)
@@ -119,14 +120,14 @@ func malformed(t *testing.T) {
 // TestDefinitions checks that CRDs are rejected if the API server rejects them, and that
 // v1beta1 is accepted.
 func TestDefinitions(t *testing.T) {
-	s, _ := suite.Parse(toJSON(t, head+`valid: [{name: a}]`), noFiles)
-	if _, err := suite.NewRunner(t.Context(), s, toJSON(t, strings.ReplaceAll(crontab(t), "plural: crontabs", "plural: others")), suite.Options{Rules: cel.Checker{}}); err == nil {
+	s, _ := suite.Parse(analysistest.JSON(t, head+`valid: [{name: a}]`), noFiles)
+	if _, err := suite.NewRunner(t.Context(), s, analysistest.JSON(t, strings.ReplaceAll(crontab(t), "plural: crontabs", "plural: others")), suite.Options{Rules: cel.Checker{}}); err == nil {
 		t.Error("a definition whose name does not fit is taken")
 	}
-	if _, err := suite.NewRunner(t.Context(), s, toJSON(t, crontab(t)), suite.Options{}); !strings.Contains(fmt.Sprint(err), schema.ErrRules.Error()) {
+	if _, err := suite.NewRunner(t.Context(), s, analysistest.JSON(t, crontab(t)), suite.Options{}); !strings.Contains(fmt.Sprint(err), schema.ErrRules.Error()) {
 		t.Errorf("a definition with rules, without a RuleChecker: got error %v", err)
 	}
-	r, err := suite.NewRunner(t.Context(), s, toJSON(t, `
+	r, err := suite.NewRunner(t.Context(), s, analysistest.JSON(t, `
 apiVersion: apiextensions.k8s.io/v1beta1
 kind: CustomResourceDefinition
 metadata: {name: crontabs.stable.example.com}
@@ -152,7 +153,7 @@ func TestDocumentation(t *testing.T) {
 			text.WriteString(rest)
 		}
 	}
-	s, wrong := suite.Parse(toJSON(t, text.String()), noFiles)
+	s, wrong := suite.Parse(analysistest.JSON(t, text.String()), noFiles)
 	for _, f := range wrong {
 		t.Errorf("%s: %s", f.Pointer, f.Message)
 	}

@@ -6,12 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"espalier.dev/analysis/audit"
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/upgrade"
 	"espalier.dev/api"
-	"espalier.dev/api/codec"
 	"espalier.dev/crd/cel"
 	"espalier.dev/schema"
 )
@@ -27,14 +25,7 @@ func definition(t *testing.T, rest string, versions ...string) *api.CustomResour
 	t.Helper()
 	src := "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: jobs.example.com}, spec: {group: example.com, " +
 		"names: {kind: Job, plural: jobs, singular: job, listKind: JobList}, scope: Namespaced, versions: [" + strings.Join(versions, ",") + "]}" + rest + "}"
-	text, err := yaml.YAMLToJSON([]byte(src))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := codec.DecodeLenient(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := analysistest.CRD(t, src)
 	c.Spec.Conversion = nil // as in a CRD that was not read from a file
 	return c
 }

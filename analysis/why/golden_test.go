@@ -9,13 +9,12 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
-	"sigs.k8s.io/yaml"
 
 	"espalier.dev/analysis"
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/analysis/object"
 	"espalier.dev/analysis/why"
 	"espalier.dev/api"
-	"espalier.dev/api/codec"
 	"espalier.dev/crd"
 	"espalier.dev/internal/testcase"
 	"espalier.dev/kinds"
@@ -78,14 +77,7 @@ func render(t *testing.T, e *why.Explanation, err error) string {
 
 func customExplainer(t *testing.T, text string) func(source []byte, path string, fromServer bool) string {
 	t.Helper()
-	data, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	hub, err := codec.DecodeLenient(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hub := analysistest.CRD(t, text)
 	api.SetDefaults(hub)
 	return func(source []byte, path string, fromServer bool) string {
 		var texts []string

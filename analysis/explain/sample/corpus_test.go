@@ -9,11 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"espalier.dev"
 	"espalier.dev/analysis/explain/sample"
-	"espalier.dev/api/codec"
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/testcase"
@@ -101,17 +99,5 @@ func load(t *testing.T, file string, sem schema.Semantics) *crd.Definition {
 // define parses a Definition from YAML.
 func define(t *testing.T, text string, sem schema.Semantics) *crd.Definition {
 	t.Helper()
-	data, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := codec.DecodeLenient(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := crd.New(c, crd.Options{Semantics: sem, Rules: cel.Checker{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return analysistest.Define(t, text, crd.Options{Semantics: sem, Rules: cel.Checker{}})
 }

@@ -11,7 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"espalier.dev/api/codec"
+	"espalier.dev/analysis/internal/analysistest"
 	"espalier.dev/crd"
 	"espalier.dev/crd/cel"
 	"espalier.dev/internal/jsonx"
@@ -25,15 +25,8 @@ func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 // version returns a version with a schema.
 func version(t *testing.T, text string) *crd.Version {
 	t.Helper()
-	data, err := yaml.YAMLToJSON([]byte(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.example.com}, spec: {group: example.com,
-names: {kind: Thing, plural: things}, scope: Cluster, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: ` + text + `}}]}}`))
-	if err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
-	c, err := codec.DecodeLenient(data)
-	if err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
+	c := analysistest.CRD(t, `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.example.com}, spec: {group: example.com,
+names: {kind: Thing, plural: things}, scope: Cluster, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: `+text+`}}]}}`)
 	d, err := crd.New(c, crd.Options{Semantics: schema.KEP, Rules: cel.Checker{}})
 	if err != nil {
 		t.Fatalf("%v in %s", err, text)
