@@ -150,25 +150,11 @@ func TestBuiltinHostile(t *testing.T) {
 		text, want string
 		code       int
 	}{
-		"nulls":              {pod + "metadata: null\nspec: null\nstatus: null\n", "metadata.name: Required value", 1},
-		"null items":         {pod + "metadata: {name: a, finalizers: [null], ownerReferences: [null]}\nspec: {containers: [null], volumes: [null], tolerations: [null], hostAliases: [null]}\n", "spec.containers[0].name: Required value", 1},
-		"null maps":          {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {a: null}}\ndata: {a: null}\nbinaryData: {b: null}\nx: null\n", "unknown field", 0},
-		"lists for objects":  {pod + "metadata: [[]]\nspec: [{}]\nstatus: [null]\n", "hostile.yaml:4:7: error: spec: must be an object, is a list [decode]", 1},
-		"scalars":            {pod + "metadata: 1\nspec: true\nstatus: x\n", "hostile.yaml:4:7: error: spec: must be an object, is true [decode]", 1},
-		"deep unknown":       {`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"x":` + deep("[", "]") + "}", "hostile.yaml", 1},
-		"deep value":         {`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":` + deep(`{"a":`, "") + "1" + strings.Repeat("}", 5000) + "}}", "hostile.yaml", 1},
-		"deep patch":         {`{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{"name":"a"},"revision":1,"data":` + deep("[", "]") + "}", "hostile.yaml", 1},
-		"huge numbers":       {pod + "metadata: {name: a, generation: 1e99}\nspec: {activeDeadlineSeconds: 1e400, priority: -99999999999999999999, containers: [{name: a, image: a, ports: [{containerPort: 4294967376}]}]}\n", "hostile.yaml:", 1},
-		"huge quantities":    {pod + "metadata: {name: a}\nspec: {containers: [{name: a, image: a, resources: {limits: {cpu: 1e999999999, memory: 99999999999999999999999999999999Ei}, requests: {memory: .1n}}}]}\n", "hostile.yaml:4:", 0},
-		"not UTF-8":          {pod + "metadata: {name: \"\xff\xfe\"}\n", "hostile.yaml:", 2},
-		"escapes":            {`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"\ud800","labels":{"\u0000":"\u0000"}},"spec":{"containers":[{"name":"\u0000","image":"\n"}]}}`, "hostile.yaml:", 1},
-		"duplicate keys":     {"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\"},\"metadata\":{\"name\":\"b\"},\"spec\":{},\"spec\":{\"containers\":[]},\"spec\":{}}", "duplicate field \"spec\"", 1},
-		"aliases":            {"a: &a [x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b, *b, *b]\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: *c}\n", "hostile.yaml:", 1},
-		"broken YAML":        {pod + "metadata: {name: a\nspec: }\n", "hostile.yaml:", 2},
-		"list of itself":     {"apiVersion: v1\nkind: PodList\nitems: {a: b}\n", "hostile.yaml:", 1},
-		"review":             {"apiVersion: authorization.k8s.io/v1\nkind: SubjectAccessReview\nspec: []\n", "hostile.yaml:3:7: error: spec: must be an object, is a list", 1},
-		"lower-case version": {"apiVersion: V1\nkind: Pod\nmetadata: {name: a}\n", "hostile.yaml:1:13: error:", 1},
-		"names":              {"apiVersion: v1\nkind: Pod\nmetadata: {name: " + strings.Repeat("a", 100_000) + "}\nspec: {containers: [{name: a, image: a}]}\n", "must be no more than 253 characters", 1},
+		"deep unknown": {`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"x":` + deep("[", "]") + "}", "hostile.yaml", 1},
+		"deep value":   {`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":` + deep(`{"a":`, "") + "1" + strings.Repeat("}", 5000) + "}}", "hostile.yaml", 1},
+		"deep patch":   {`{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{"name":"a"},"revision":1,"data":` + deep("[", "]") + "}", "hostile.yaml", 1},
+		"not UTF-8":    {pod + "metadata: {name: \"\xff\xfe\"}\n", "hostile.yaml:", 2},
+		"names":        {"apiVersion: v1\nkind: Pod\nmetadata: {name: " + strings.Repeat("a", 100_000) + "}\nspec: {containers: [{name: a, image: a}]}\n", "must be no more than 253 characters", 1},
 	} {
 		p.write("hostile.yaml", c.text)
 		out, code := p.run("validate", "hostile.yaml")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -175,40 +174,6 @@ func (p place) example(line string) {
 	a := p.app(&stdin, &stdout, &stderr)
 	if code := a.run(context.Background(), words[1:]); code != 0 && code != 1 {
 		t.Errorf("$ %s\nexits with %d:\n%s%s", line, code, stdout.String(), stderr.String())
-	}
-}
-
-// TestCompletionAndMan generates completion scripts and manual pages.
-func TestCompletionAndMan(t *testing.T) {
-	t.Parallel()
-	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		out, code := runApp(t, "completion", shell)
-		if code != 0 || !strings.Contains(out, "espalier") {
-			t.Errorf("completion %s exits with %d:\n%.200s", shell, code, out)
-		}
-	}
-	dir := filepath.Join(t.TempDir(), "man1")
-	if out, code := runApp(t, "man", dir); code != 0 {
-		t.Fatalf("man exits with %d: %s", code, out)
-	}
-	var pages []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			pages = append(pages, filepath.Base(path))
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"espalier.1", "espalier-prune.1", "espalier-review.1", "espalier-validate.1"} {
-		text, err := os.ReadFile(filepath.Join(dir, want))
-		if err != nil || !bytes.Contains(text, []byte(".SH")) {
-			t.Errorf("%s: %v (there are %v)", want, err, pages)
-		}
-	}
-	if out, code := runApp(t, "man", filepath.Join(dir, "espalier.1", "below")); code != 2 {
-		t.Errorf("man into a file exits with %d: %s", code, out)
 	}
 }
 

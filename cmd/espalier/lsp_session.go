@@ -21,11 +21,13 @@ import (
 
 // lspSession is a session of the language server: the workspaces of one client.
 type lspSession struct {
-	a       *app
-	client  *lsp.Client
-	flags   []flagValue
-	buffers *input.Buffers
-	builtin *builtinVersions
+	// interval is how often files are searched for changes.
+	interval time.Duration
+	a        *app
+	client   *lsp.Client
+	flags    []flagValue
+	buffers  *input.Buffers
+	builtin  *builtinVersions
 	// cluster has the CRDs of a cluster. It is nil if there is none.
 	cluster *lspCluster
 	// ctx is that of the session, and running counts the functions in the background. None starts after
@@ -69,10 +71,12 @@ type lspOptions struct {
 	// cluster is the one whose CRDs are used, or nil, and caches the directory in which they are kept.
 	cluster *source.Cluster
 	caches  string
+	// look is the interval at which files are searched for changes. Zero stands for lookInterval.
+	look time.Duration
 }
 
 func (a *app) newLSPSession(client *lsp.Client, o lspOptions) *lspSession {
-	s := &lspSession{a: a, client: client, flags: o.flags, buffers: &input.Buffers{}, builtin: newBuiltinVersions(),
+	s := &lspSession{a: a, client: client, flags: o.flags, interval: cmp.Or(o.look, lookInterval), buffers: &input.Buffers{}, builtin: newBuiltinVersions(),
 		loose: map[string]*workspace{}, last: map[lsp.URI]*diagnosed{}, lenses: map[lensData]lensTitle{}, told: map[string]string{}}
 	s.cluster = s.newLSPCluster(o)
 	return s
@@ -132,6 +136,7 @@ func (s *lspSession) newWorkspace(root string, recursive bool) *workspace {
 		}
 		return k, err
 	})
+	w.interval = s.interval
 	w.charts = &workspaceCharts{start: s.background, changed: s.client.Diagnose,
 		log: func(message string) { s.client.LogMessage(lsp.MessageWarning, message) }}
 	return w
@@ -283,7 +288,7 @@ func (s *lspSession) matters(path string) bool {
 func (s *lspSession) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.client.Capabilities().Workspace.DidChangeWatchedFiles.DynamicRegistration || s.looking || time.Since(s.looked) < lookInterval {
+	if s.client.Capabilities().Workspace.DidChangeWatchedFiles.DynamicRegistration || s.looking || time.Since(s.looked) < s.interval {
 		return
 	}
 	s.looking = true

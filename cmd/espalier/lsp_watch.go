@@ -93,9 +93,9 @@ type settingFiles struct {
 	looked time.Time
 }
 
-// changed reports whether one has changed, at most every lookInterval.
+// changed reports whether one has changed, at most every interval of the workspace.
 func (f *settingFiles) changed(w *workspace) bool {
-	if w.bare || time.Since(f.looked) < lookInterval {
+	if w.bare || time.Since(f.looked) < w.interval {
 		return false
 	}
 	before := f.seen
@@ -136,9 +136,9 @@ type givenFiles struct {
 	looked time.Time
 }
 
-// changed reports whether a file has changed, at most every lookInterval.
+// changed reports whether a file has changed, at most every interval of the workspace.
 func (g *givenFiles) changed(w *workspace) bool {
-	if time.Since(g.looked) < lookInterval {
+	if time.Since(g.looked) < w.interval {
 		return false
 	}
 	g.looked = time.Now()

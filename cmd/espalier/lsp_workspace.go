@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"espalier.dev/analysis/lint"
 	"espalier.dev/cmd/espalier/internal/helm"
@@ -36,6 +37,9 @@ type workspace struct {
 	bare bool
 	// newChecks reads the configuration. If that fails, it may return those without it, and the error.
 	newChecks func(ctx context.Context, w *workspace) (*checks, error)
+
+	// interval is how often files are searched for changes.
+	interval time.Duration
 
 	// running is held by the method that runs.
 	running chan struct{}
@@ -131,7 +135,7 @@ type workspaceObject struct {
 // newWorkspace returns a workspace. Nothing is read before it is needed.
 func newWorkspace(root string, recursive bool, buffers *input.Buffers, cluster *lspCluster,
 	newChecks func(context.Context, *workspace) (*checks, error)) *workspace {
-	return &workspace{root: root, recursive: recursive, buffers: buffers, cluster: cluster, newChecks: newChecks,
+	return &workspace{root: root, recursive: recursive, buffers: buffers, cluster: cluster, newChecks: newChecks, interval: lookInterval,
 		running: make(chan struct{}, 1), stale: map[string]bool{}, reset: true, results: map[string]*fileResults{}}
 }
 

@@ -29,7 +29,7 @@ func sessionLSP(t *testing.T, root string, watches bool) (*lsptest.Client, *lspS
 	done := make(chan error, 1)
 	go func() {
 		done <- lsp.Serve(ctx, lsp.Stdio(theirs.Reader.(io.ReadCloser), theirs.Writer.(io.WriteCloser)), lsp.Options{}, func(client *lsp.Client) lsp.Session {
-			s := a.newLSPSession(client, lspOptions{})
+			s := a.newLSPSession(client, lspOptions{look: time.Nanosecond})
 			made <- s
 			return s
 		})
@@ -248,7 +248,6 @@ func TestLSPWatched(t *testing.T) {
 
 	// A configuration above the folder is found at the next change.
 	writeFile(t, filepath.Join(above, ".espalier.yaml"), []byte("validate: {fieldValidation: strict}\n"))
-	time.Sleep(lookInterval)
 	c.Change(uri, 2, whole(bad+"\n"))
 	c.AwaitDiagnostics(uri, func(p *lsp.PublishDiagnosticsParams) bool {
 		return len(p.Diagnostics) == 2 && p.Diagnostics[1].Severity == lsp.SeverityError
@@ -293,7 +292,6 @@ func TestLSPLook(t *testing.T) {
 		return nil
 	})
 	writeFile(t, filepath.Join(root, "crd.yaml"), []byte(strings.Replace(widgetCRD, "minimum: 1", "minimum: 44", 1)))
-	time.Sleep(lookInterval)
 	c.Change(uri, 3, whole(widget+"\n"))
 	c.AwaitDiagnostics(uri, has("validation/minimum"))
 	c.Shutdown()

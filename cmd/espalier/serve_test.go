@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -284,6 +285,10 @@ func TestServeSemantics(t *testing.T) {
 // requests.
 func TestServeSignals(t *testing.T) {
 	t.Parallel()
+	// In the background of a shell, this process ignores SIGINT, and the server would inherit that.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt)
+	defer signal.Stop(signals)
 	dir := t.TempDir()
 	p := serveProcess(t, "--data-dir", dir, "--shutdown-delay-duration=10m")
 	client, url := p.ready(t, filepath.Join(dir, "kubeconfig"))
@@ -301,7 +306,7 @@ func TestServeSignals(t *testing.T) {
 		}
 		return err
 	})
-	again := time.NewTicker(100 * time.Millisecond)
+	again, timeout := time.NewTicker(100*time.Millisecond), time.After(time.Minute)
 	defer again.Stop()
 	for stopped := false; !stopped; {
 		if err := p.cmd.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -311,6 +316,8 @@ func TestServeSignals(t *testing.T) {
 		case <-p.exited:
 			stopped = true
 		case <-again.C:
+		case <-timeout:
+			t.Fatal("the server does not stop")
 		}
 	}
 	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && (!status.Signaled() || status.Signal() != syscall.SIGINT) {

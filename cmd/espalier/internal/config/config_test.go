@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"strings"
 	"syscall"
 	"testing"
@@ -71,25 +70,6 @@ ignore:
 	} {
 		if got := f.Ignore[test.entry].Match(test.rule, test.file, test.field); got != test.want {
 			t.Errorf("entry %d matches %s, %s, %s: %v", test.entry, test.rule, test.file, test.field, got)
-		}
-	}
-}
-
-// TestErrors checks that a file with many errors does not flood the terminal, and that
-// positions are data.
-func TestErrors(t *testing.T) {
-	t.Parallel()
-	_, err := Parse([]byte("é: "+strings.Repeat("x", 10)+"\n"+strings.Repeat("a: 1\n", 100)), Name, "/project", testRules())
-	if err == nil || strings.Count(err.Error(), "\n") != maxErrors || !strings.HasSuffix(err.Error(), ".espalier.yaml: 81 more errors") {
-		t.Errorf("got %v", err)
-	}
-	var first *Error
-	if !errors.As(err, &first) || first.Line != 1 || first.Column != 1 || first.File != Name {
-		t.Errorf("got %+v", first)
-	}
-	for _, text := range []string{"a: &x b\nsemantics: *x\n", "<<: {semantics: kep}\n", "? {a: b}\n: c\n", "\x00", "semantics: [kep", strings.Repeat("[", 10_000)} {
-		if f, err := Parse([]byte(text), Name, "/project", testRules()); err == nil {
-			t.Errorf("%.40q is accepted: %+v", text, f)
 		}
 	}
 }
