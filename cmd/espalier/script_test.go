@@ -27,7 +27,8 @@ import (
 //	# A comment, like any line that has none of these forms.
 //	$ espalier lint -f crd.yaml        runs a command; 'single' and "double" quotes,
 //	$ NO_COLOR=1 espalier prune … < f  variables and input from a file work as in a shell;
-//	                                   the program can also be kubectl-espalier
+//	                                   the program can also be kubectl-espalier; $WORK is the directory
+//	                                   with the files of the archive
 //	$ git commit …                     runs git, or ln, mkdir, mkfifo, mv or rm; commits are reproducible
 //	cd DIR                             changes the directory for the commands that follow
 //	programs DIR                       makes the commands that follow find programs in DIR, and those of
@@ -64,7 +65,7 @@ type script struct {
 	ran, checked bool
 	last         string
 	changed      bool
-	// server is nil unless the script starts one. variables replaces its variables in commands.
+	// server is nil unless the script starts one. variables replaces variables in commands.
 	server    *scriptServer
 	variables *strings.Replacer
 }
@@ -101,7 +102,7 @@ func TestScripts(t *testing.T) {
 					}
 				}
 			}
-			s := &script{path: absolute, archive: archive, dir: dir}
+			s := &script{path: absolute, archive: archive, dir: dir, variables: strings.NewReplacer("$WORK", dir)}
 			s.run(t)
 			if s.changed {
 				if err := os.WriteFile(s.path, txtar.Format(s.archive), 0o644); err != nil {
@@ -226,9 +227,7 @@ func (s *script) command(t *testing.T, line string) {
 		t.Fatalf("$ %s: %v", line, err)
 	}
 	for i := range words {
-		if s.variables != nil {
-			words[i] = s.variables.Replace(words[i])
-		}
+		words[i] = s.variables.Replace(words[i])
 	}
 	var stdin bytes.Buffer
 	if n := len(words); n > 2 && words[n-2] == "<" {

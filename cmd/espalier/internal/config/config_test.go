@@ -1,39 +1,6 @@
 package config
 
-import (
-	"strings"
-	"syscall"
-	"testing"
-	"time"
-
-	"espalier.dev/cmd/espalier/internal/workdir"
-)
-
-// TestFIFO makes sure that reading a FIFO is an error and does not wait for a writer.
-func TestFIFO(t *testing.T) {
-	t.Parallel()
-	dir := workdir.Dir(t.TempDir())
-	if err := syscall.Mkfifo(dir.Path(Name), 0o644); err != nil {
-		t.Skip(err)
-	}
-	done := make(chan error, 2)
-	go func() {
-		_, err := Load(dir, Name, testRules())
-		done <- err
-		_, err = LoadBaseline(dir, Name)
-		done <- err
-	}()
-	for range 2 {
-		select {
-		case err := <-done:
-			if err == nil || !strings.HasSuffix(err.Error(), Name+" is not a regular file") {
-				t.Errorf("got %v", err)
-			}
-		case <-time.After(20 * time.Second):
-			t.Fatal("waits for a writer")
-		}
-	}
-}
+import "testing"
 
 // testRules are some rules.
 func testRules() Rules {
