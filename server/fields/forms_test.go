@@ -111,37 +111,6 @@ func testForms(t *testing.T, m *Manager, base *unstructured.Unstructured, field 
 	}
 }
 
-// TestApplyLess applies configurations that lack something that was applied before.
-func TestApplyLess(t *testing.T) {
-	t.Parallel()
-	m := endpoint(t, define(t, widgets), "v1", "")
-	first := widget(t, "v1", `{"size": 1, "limits": {"cpu": 1}, "any": {"a": {"b": 1}}, "tags": ["x", "y"], "ports": [{"port": 80, "name": "http"}, {"port": 81}]}`)
-	live, err := m.Apply(nil, first, "applier", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	age(live)
-	for _, config := range []string{
-		`{"limits": {"cpu": 1}, "any": {"a": {"b": 1}}, "tags": ["x", "y"], "ports": [{"port": 80, "name": "http"}, {"port": 81}]}`,
-		`{"size": 1, "limits": {}, "any": {"a": {"b": 1}}, "tags": ["x", "y"], "ports": [{"port": 80, "name": "http"}, {"port": 81}]}`,
-		`{"size": 1, "limits": {"cpu": 1}, "any": {"a": {}}, "tags": ["x", "y"], "ports": [{"port": 80, "name": "http"}, {"port": 81}]}`,
-		`{"size": 1, "limits": {"cpu": 1}, "any": {"a": {"b": 1}}, "tags": ["y"], "ports": [{"port": 80, "name": "http"}, {"port": 81}]}`,
-		`{"size": 1, "limits": {"cpu": 1}, "any": {"a": {"b": 1}}, "tags": ["x", "y"], "ports": [{"port": 80}, {"port": 81}]}`,
-		`{"size": 1, "limits": {"cpu": 1}, "any": {"a": {"b": 1}}, "tags": ["x", "y"], "ports": [{"port": 81}]}`,
-		`{"size": 1, "limits": {"cpu": 1}, "any": {"a": {"b": 1}}, "tags": ["x", "y"], "ports": []}`,
-		`{}`,
-	} {
-		got, err := m.Apply(live.DeepCopy(), widget(t, "v1", config), "applier", false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := m.stock.Apply(live.DeepCopy(), widget(t, "v1", config), "applier", false)
-		if want := out.(*unstructured.Unstructured); err != nil || !reflect.DeepEqual(withoutTimes(got, live), withoutTimes(want, live)) || reflect.DeepEqual(got, live) {
-			t.Errorf("%s: got %s, want %s, %v", config, text(t, got), text(t, want), err)
-		}
-	}
-}
-
 // TestApplyItemNumbers checks that the numbers of merged items are those of the configuration.
 func TestApplyItemNumbers(t *testing.T) {
 	t.Parallel()
