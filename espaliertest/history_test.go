@@ -75,7 +75,7 @@ func TestHistory(t *testing.T) {
 		`{"apiVersion":"example.com/v1","kind":"CronTab","metadata":{"name":"nightly","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"settings","uid":"`+
 			string(m.UID)+`"}]},"spec":{"schedule":"0 3 * * *"}}`))
 	collected := HistoryFilter{Kind: "crontabs.example.com", Name: "nightly", Verb: "delete"}
-	eventually(t, func() bool { return len(slices.Collect(s.History(t, collected))) > 0 })
+	await(t, "the deletion by the garbage collector", func() bool { return len(slices.Collect(s.History(t, collected))) > 0 })
 
 	for _, test := range []struct {
 		name    string
@@ -155,16 +155,6 @@ func exchangeOK(t *testing.T, s *Server, method, path, body string) (any, error)
 	return nil, err
 }
 
-// eventually waits until a condition holds.
-func eventually(t *testing.T, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not happen")
-		}
-	}
-}
-
 // TestHistoryErrors expects errors that say what to do.
 func TestHistoryErrors(t *testing.T) {
 	t.Parallel()
@@ -216,7 +206,7 @@ func TestHistoryInBubble(t *testing.T) {
 		}
 	})
 	compacted := Start(t, WithFlags("--etcd-compaction-interval=50ms"))
-	eventually(t, func() bool {
+	await(t, "a compaction", func() bool {
 		_, err := compacted.Changes()
 		return err != nil
 	})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/admissionregistration/v1"
@@ -127,6 +128,10 @@ func gardenCRD(field string) string {
 
 func TestTypeChecking(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testTypeChecking)
+}
+
+func testTypeChecking(t *testing.T) {
 	p := newPolicies(t, espaliertest.Start(t))
 	const bad = "object.spec.replica > 1"
 	deployments := []v1.NamedRuleWithOperations{rule("apps/v1/deployments")}
@@ -223,6 +228,10 @@ func TestTypeCheckingOfCRDs(t *testing.T) {
 // TestTypeCheckingOff checks that the controller can be switched off.
 func TestTypeCheckingOff(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testTypeCheckingOff)
+}
+
+func testTypeCheckingOff(t *testing.T) {
 	s := espaliertest.Start(t, espaliertest.WithFlags("--controllers=*,-validatingadmissionpolicy-status-controller"))
 	p := newPolicies(t, s)
 	p.create(policy("p", []v1.NamedRuleWithOperations{rule("apps/v1/deployments")}, "true"))

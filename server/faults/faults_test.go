@@ -220,17 +220,3 @@ func TestHoldAtBoundary(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
-
-// BenchmarkNoRules measures the filter without rules: it should cost the load of a pointer.
-func BenchmarkNoRules(b *testing.B) {
-	var s Set
-	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	req := httptest.NewRequest(http.MethodGet, "/api/v1/pods?limit=500", nil)
-	for name, h := range map[string]http.Handler{"without": next, "with": s.Wrap(next, Config{})} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				h.ServeHTTP(nil, req)
-			}
-		})
-	}
-}
