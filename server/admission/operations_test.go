@@ -84,8 +84,12 @@ func TestOperations(t *testing.T) {
 				used, _ := e.must("GET", quotas+"/q", "").at("status.used").(map[string]any)
 				return used[count] == "0"
 			})
+			e.must("POST", e.widgets("v1")+"?dryRun=All", widget("v1", "dry", "{}")) // is not counted
 			e.must("POST", e.widgets("v1"), widget("v1", "a", "{}"))
 			want := fmt.Sprintf(`widgets.tests.example.com "b" is forbidden: exceeded quota: q, requested: %[1]s=1, used: %[1]s=1, limited: %[1]s=1`, count)
+			if a := e.do("POST", e.widgets("v1")+"?dryRun=All", widget("v1", "b", "{}")); a.code != http.StatusForbidden || a.message() != want {
+				t.Error(a)
+			}
 			for _, version := range []string{"v1", "v2"} {
 				if a := e.do("POST", e.widgets(version), widget(version, "b", "{}")); a.code != http.StatusForbidden || a.message() != want {
 					t.Error(a)

@@ -24,8 +24,8 @@ func plainPod(name string) *corev1.Pod {
 	}
 }
 
-// TestOtherPlugins checks plugins on a real server: pod security with its warnings, and owner
-// references.
+// TestOtherPlugins checks plugins on a real server: pod security with its warnings, resources
+// that need a quota, and owner references.
 func TestOtherPlugins(t *testing.T) {
 	t.Parallel()
 	o := servertest.Options(t)
@@ -43,6 +43,11 @@ plugins:
     apiVersion: pod-security.admission.config.k8s.io/v1
     kind: PodSecurityConfiguration
     exemptions: {namespaces: [exempt]}
+- name: ResourceQuota
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: ResourceQuotaConfiguration
+    limitedResources: [{resource: pods, matchScopes: [{scopeName: PriorityClass, operator: In, values: [system-node-critical]}]}]
 `,
 		o.AuditPolicyFile: "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n",
 	} {
@@ -99,6 +104,15 @@ plugins:
 		_, err = api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "wrong", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "x"}}}, metav1.CreateOptions{})
 		if !apierrors.IsInvalid(err) {
 			t.Errorf("a wrong level: %v", err)
+		}
+	})
+
+	t.Run("limited resources", func(t *testing.T) {
+		critical := plainPod("critical")
+		critical.Spec.PriorityClassName = "system-node-critical"
+		_, err := api.CoreV1().Pods("default").Create(ctx, critical, metav1.CreateOptions{})
+		if want := "insufficient quota to match these scopes: [{PriorityClass In [system-node-critical]}]"; err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	})
 

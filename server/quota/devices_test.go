@@ -11,6 +11,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
 )
 
 // TestDevices measures resource claims: devices by class, and as extended resources if no pod is
@@ -56,4 +57,13 @@ func TestDevices(t *testing.T) {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}
+}
+
+func parse[T any](t *testing.T, text string) *T {
+	t.Helper()
+	obj := new(T)
+	if err := yaml.UnmarshalStrict([]byte(text), obj); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return obj
 }
