@@ -62,17 +62,3 @@ func TestMarshal(t *testing.T) {
 		t.Error("a function has a form in YAML")
 	}
 }
-
-func BenchmarkMarshal(b *testing.B) {
-	for name, marshal := range map[string]func(any) ([]byte, error){"yamlx": yamlx.Marshal, "sigs": yaml.Marshal} {
-		b.Run(name, func(b *testing.B) {
-			v := marshalled()
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := marshal(v); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
