@@ -20,12 +20,15 @@ import (
 
 // TestHostile lints schemas far larger than real ones.
 func TestHostile(t *testing.T) {
-	const depth = 3000
+	depth, width := 3000, 20_000
+	if testing.Short() {
+		depth, width = 1000, 5000
+	}
 	deep := strings.Repeat(`{"type":"object","propertis":1,"format":"x","properties":{"a":`, depth) + `{}` + strings.Repeat("}}", depth)
 	nested := strings.Repeat(`{"anyOf":[`, depth) + `{"type":"object"}` + strings.Repeat("]}", depth)
 	var wide strings.Builder
 	wide.WriteString(`{"type":"object","properties":{`)
-	for i := range 20_000 {
+	for i := range width {
 		fmt.Fprintf(&wide, `"p%d":{"type":"object"},`, i)
 	}
 	wide.WriteString(`"a":{}}}`)
