@@ -12,9 +12,9 @@
 // Other tests check that memory stays bounded under slow or numerous clients, and that
 // failures are reported in a way that says what to do.
 //
-// The short versions are part of the usual tests. Environment variables change them:
+// Short versions are part of the usual tests, apart from those of memory. Environment variables change them:
 //
-//	ROBUSTNESS_TIME  run for at least this long, for example 10m
+//	ROBUSTNESS_TIME  run for at least this long, for example 10m, and measure memory
 //	ROBUSTNESS_SEED  repeat the choices of an earlier run
 //	ROBUSTNESS_OUT   directory for the history of a failure (default: a temporary directory)
 package robustness

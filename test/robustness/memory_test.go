@@ -24,8 +24,8 @@ const (
 
 // memorySite returns a site for measurements.
 func memorySite(t *testing.T) *site {
-	if testing.Short() {
-		t.Skip("writes hundreds of megabytes")
+	if long(t) == 0 {
+		t.Skip("writes hundreds of megabytes: make robustness runs it")
 	}
 	return newSite(t, 1, "--profiling")
 }
@@ -102,10 +102,7 @@ func TestSlowWatcher(t *testing.T) {
 // TestRewrittenObject rewrites an object many times.
 func TestRewrittenObject(t *testing.T) {
 	s := memorySite(t)
-	writes, size := 5_000, 40_000
-	if long(t) > 0 {
-		writes, size = 100_000, 2_000
-	}
+	const writes, size = 100_000, 2_000
 	before := s.heap()
 	for n := range writes {
 		s.put("a/rewritten", n, size)

@@ -85,9 +85,6 @@ type world struct {
 // TestRobustness runs clients and watchers while faults happen, and checks what they have
 // seen. In a round each fault happens at least once.
 func TestRobustness(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes half a minute")
-	}
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("ROBUSTNESS_SEED"); text != "" {
 		var err error
