@@ -37,6 +37,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"espalier.dev/espaliertest"
+	"espalier.dev/internal/process/setup"
 )
 
 // settle is the time between healthy and the measurement of memory, because programs keep
@@ -105,7 +106,7 @@ func measure(dir string) (f figures, err error) {
 	if err := writeCertificates(temp); err != nil {
 		return f, err
 	}
-	ports, err := freePorts(3)
+	ports, err := setup.FreePorts(3)
 	if err != nil {
 		return f, err
 	}
@@ -179,19 +180,6 @@ func memory(cmd *exec.Cmd, file, name string) int64 {
 		}
 	}
 	return 0
-}
-
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // writeCertificates writes a serving certificate, which also serves as the CA of clients and as
