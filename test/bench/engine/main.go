@@ -13,7 +13,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -55,18 +54,7 @@ func main() {
 }
 
 func run(out io.Writer) error {
-	rounds := flag.Int("rounds", 15, "number of rounds; the median is reported")
-	round := flag.Duration("round", 20*time.Millisecond, "length of a round")
-	cpu := flag.Bool("cpu", false, "measure CPU time, including garbage collection, instead of elapsed time; use it on a busy machine")
-	flag.Parse()
-	m := meter{rounds: *rounds, round: *round, clock: elapsedClock()}
-	if *cpu {
-		m.clock = processorClock()
-	}
-	if m.rounds < 1 {
-		return fmt.Errorf("-rounds is %d: must be at least 1", m.rounds)
-	}
-
+	m := meter{rounds: 15, round: 20 * time.Millisecond}
 	cases, err := generatedCases()
 	if err != nil {
 		return err
@@ -78,8 +66,8 @@ func run(out io.Writer) error {
 	if fromCorpus == nil {
 		fmt.Fprintln(out, "skipped: no corpus found (set ESPALIER_CORPUS)")
 	}
-	res := result{Go: runtime.Version(), CPUs: runtime.GOMAXPROCS(0), Clock: m.clock.name}
-	fmt.Fprintf(out, "%s, %d processors, %s time, medians of %d rounds of %s\n", res.Go, res.CPUs, res.Clock, m.rounds, m.round)
+	res := result{Go: runtime.Version(), CPUs: runtime.GOMAXPROCS(0)}
+	fmt.Fprintf(out, "%s, %d processors, medians of %d rounds of %s\n", res.Go, res.CPUs, m.rounds, m.round)
 	for _, c := range append(cases, fromCorpus...) {
 		in, err := prepare(c)
 		if err != nil {
@@ -108,10 +96,9 @@ func generatedCases() ([]workCase, error) {
 
 // result is written to BENCH_JSON.
 type result struct {
-	Go    string `json:"go"`
-	CPUs  int    `json:"cpus"`
-	Clock string `json:"clock"`
-	Rows  []row  `json:"rows"`
+	Go   string `json:"go"`
+	CPUs int    `json:"cpus"`
+	Rows []row  `json:"rows"`
 }
 
 func (r result) write(file string) error {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"runtime"
 	"slices"
-	"syscall"
 	"time"
 )
 
@@ -15,34 +14,10 @@ type cost struct {
 	Allocs float64 `json:"allocs"`
 }
 
-// clock measures time.
-type clock struct {
-	name string
-	now  func() time.Duration
-}
-
-func elapsedClock() clock {
-	start := time.Now()
-	return clock{"elapsed", func() time.Duration { return time.Since(start) }}
-}
-
-// processorClock measures the CPU time of this process, in all threads. It is independent of
-// other processes.
-func processorClock() clock {
-	return clock{"processor", func() time.Duration {
-		var used syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-			panic(err) // impossible for this argument
-		}
-		return time.Duration(used.Utime.Nano() + used.Stime.Nano())
-	}}
-}
-
 // meter configures a measurement.
 type meter struct {
 	rounds int
 	round  time.Duration
-	clock  clock
 }
 
 // measure runs the functions in turns, so that the load of the machine affects all of them
@@ -72,11 +47,11 @@ func (m meter) measure(fns ...func()) []cost {
 // calibrate returns the number of calls that fill a round. It also warms up caches and pools.
 func (m meter) calibrate(fn func()) int {
 	for n := 1; ; n *= 4 {
-		start := m.clock.now()
+		start := time.Now()
 		for range n {
 			fn()
 		}
-		if took := m.clock.now() - start; took >= m.round/4 {
+		if took := time.Since(start); took >= m.round/4 {
 			return max(1, int(float64(n)*float64(m.round)/float64(took)))
 		}
 	}
@@ -89,11 +64,11 @@ func (m meter) call(fn func(), n int) cost {
 	fn()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	start := m.clock.now()
+	start := time.Now()
 	for range n {
 		fn()
 	}
-	took := m.clock.now() - start
+	took := time.Since(start)
 	runtime.ReadMemStats(&after)
 	return cost{
 		NS:     float64(took.Nanoseconds()) / float64(n),
