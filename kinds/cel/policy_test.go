@@ -84,9 +84,11 @@ func TestPolicyTypes(t *testing.T) {
 		e := admissionregistration.Expression{Purpose: admissionregistration.Validation, Text: fmt.Sprintf("variables.v%d == variables.v%[1]d", n-1)}
 		return append(errs, p.Compile(field.NewPath("expression"), e, e.Text)...)
 	}
-	errs := compile("{variables.v%d: variables.v%[1]d}", 60)
-	if len(errs) == 0 || errs[0].Type != field.ErrorTypeInvalid || !strings.Contains(errs[0].Detail, "too complex to be compiled") {
-		t.Errorf("got %.300v", errs)
+	if !testing.Short() { // takes seconds
+		errs := compile("{variables.v%d: variables.v%[1]d}", 60)
+		if len(errs) == 0 || errs[0].Type != field.ErrorTypeInvalid || !strings.Contains(errs[0].Detail, "too complex to be compiled") {
+			t.Errorf("got %.300v", errs)
+		}
 	}
 	if errs := compile("variables.v%d + 1", 60); len(errs) > 0 {
 		t.Errorf("small types: %v", errs)
