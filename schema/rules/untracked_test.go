@@ -283,11 +283,7 @@ properties:
 	p := compiled.(*program)
 	outcomes := map[string]bool{}
 	inexact := 0
-	step := 2000
-	if testing.Short() {
-		step = 200
-	}
-	for p.budget = 1; p.budget < 15_000; p.budget += 1 + p.budget/int64(step) {
+	for p.budget = 1; p.budget < 15_000; p.budget += 1 + p.budget/2000 {
 		want, got := errorsOf(p.evaluate(t.Context(), obj, nil, true).found), errorsOf(p.Validate(t.Context(), obj, nil))
 		if !slices.Equal(got, want) {
 			t.Fatalf("with a budget of %d: got %q, want %q", p.budget, got, want)
