@@ -36,6 +36,7 @@ cluster-faults;   cluster-faults;               fault
 e2e;              e2e;                          specs|passed
 envtest;          envtest;                      passed|tests
 kubectl-cmd;      kubectl-cmd;                  functions
+modules;          modules;                      ^ok
 docs;             docs-check;                   ^ok
 release;          release-check VERSION=v0.0.0-nightly PLATFORMS=linux/amd64; identical|same
 '

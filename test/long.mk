@@ -102,6 +102,10 @@ race-server: ## test the whole server with the race detector; takes minutes
 store-etcd: ## run all tests of the server with a real etcd
 	ESPALIER_TEST_STORE=etcd go test -count=1 -timeout 60m ./server/... ./policies ./cmd/espalier
 
+.PHONY: modules
+modules: ## run the tests of the modules that build other projects, of which make check takes a sample
+	@rc=0; for m in conformance/data envtest generate oracle21 oracle21/compare; do echo "== test/$$m"; (cd test/$$m && go test -count=1 -timeout 30m .) || rc=1; done; exit $$rc
+
 .PHONY: docs-check
 docs-check: docs ## open each page of the documentation in a browser
 	cd test/web && ESPALIER_SITE=required go test -count=1 -v -run '^TestSite' .
