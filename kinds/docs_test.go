@@ -1,4 +1,4 @@
-package kinds
+package kinds_test
 
 import (
 	"flag"
@@ -9,9 +9,10 @@ import (
 	"testing"
 
 	"espalier.dev/internal/pages"
+	"espalier.dev/kinds"
 )
 
-var update = flag.Bool("update", false, "write the table of resources in docs/reference/kinds.md")
+var update = flag.Bool("update", false, "write the table of resources in docs/reference/kinds.md, or testdata/rules")
 
 const page = "docs/reference/kinds.md"
 
@@ -23,7 +24,7 @@ func TestPage(t *testing.T) {
 	}
 	checks, _, _ := strings.Cut(string(text), "<!-- generated: ")
 	words := regexp.MustCompile(`[a-z]+`).FindAllString(checks, -1)
-	for _, r := range Resources() {
+	for _, r := range kinds.Resources() {
 		if !slices.Contains(words, r.Plural) {
 			t.Errorf("%s is missing", r.GroupResource())
 		}
@@ -33,7 +34,7 @@ func TestPage(t *testing.T) {
 // TestReference generates the table of resources of that page.
 func TestReference(t *testing.T) {
 	var rows [][]string
-	for _, r := range All() {
+	for _, r := range kinds.All() {
 		version := r.GroupVersionKind().GroupVersion().String()
 		if r.Optional {
 			version += " (off)"

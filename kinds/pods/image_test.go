@@ -29,3 +29,28 @@ func TestPullPolicy(t *testing.T) {
 		}
 	}
 }
+
+// TestGracePeriod checks how long a deleted pod may take.
+func TestGracePeriod(t *testing.T) {
+	t.Parallel()
+	rules := Rules()["pods"]
+	p := &corev1.Pod{}
+	rules.Default(p)
+	for _, test := range []struct {
+		node      string
+		phase     corev1.PodPhase
+		requested *int64
+		want      int64
+	}{
+		{"", corev1.PodPending, nil, 0},
+		{"node", corev1.PodRunning, nil, 30},
+		{"node", corev1.PodRunning, new(int64(5)), 5},
+		{"node", corev1.PodRunning, new(int64(-5)), 1},
+		{"node", corev1.PodSucceeded, nil, 0},
+	} {
+		p.Spec.NodeName, p.Status.Phase = test.node, test.phase
+		if got := rules.Graceful(p, test.requested); got != test.want {
+			t.Errorf("%+v: %d seconds", test, got)
+		}
+	}
+}

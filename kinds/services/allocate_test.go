@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"espalier.dev/kinds/services"
 )
@@ -18,6 +19,13 @@ func allocator(t *testing.T, ips, ports string) *services.Allocator {
 		t.Fatal(err)
 	}
 	return a
+}
+
+func service() *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
 }
 
 // begin creates or updates a service as the server does it: with defaults.
