@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 
@@ -198,6 +199,10 @@ func TestList(t *testing.T) {
 			{metainternalversion.ListOptions{LabelSelector: team}, "", "[[one three four six]]"},
 			{metainternalversion.ListOptions{LabelSelector: team, Limit: 2}, "", "[[one three] [four six]]"},
 			{metainternalversion.ListOptions{LabelSelector: team, Limit: 3}, "", "[[one three four] [six]]"},
+			{metainternalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "as.example.com:three")}, "", "[[three]]"},
+			{metainternalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.namespace", "m")}, "", "[[one]]"},
+			{metainternalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("crd", "ds.example.com")}, "", "[[five six]]"},
+			{metainternalversion.ListOptions{FieldSelector: fields.OneTermNotEqualSelector("crd", "as.example.com")}, "", "[[four five six]]"},
 			{metainternalversion.ListOptions{Limit: 1}, "n", "[[three] [two] [five] [six]]"},
 			{metainternalversion.ListOptions{}, "m", "[[one]]"},
 			{metainternalversion.ListOptions{}, "other", "[[]]"},
