@@ -528,6 +528,10 @@ func TestVersionsOfBeta(t *testing.T) {
 			c.Spec.Version = "v2"
 		}),
 			[]string{`spec.version: Invalid value: "v2": must match the first version in spec.versions`}},
+		"another version than the only one": {versions(func(c *v1beta1.CustomResourceDefinition, v1, v2 *v1beta1.CustomResourceDefinitionVersion) {
+			c.Spec.Version, c.Spec.Versions = "v2", c.Spec.Versions[:1]
+		}),
+			[]string{`spec.version: Invalid value: "v2": must match the first version in spec.versions`}},
 		"the same name": {versions(func(c *v1beta1.CustomResourceDefinition, v1, v2 *v1beta1.CustomResourceDefinitionVersion) {
 			v2.Name = "v1"
 		}),
