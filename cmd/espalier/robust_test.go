@@ -36,16 +36,6 @@ func TestRobust(t *testing.T) {
 		want: []string{"input.yaml:", "error:", "[syntax]"},
 		code: 2,
 	}, {
-		name: "binary file",
-		data: append([]byte("\x7fELF\x02\x01\n\x01"), 0, 0, 0xff, 0xfe),
-		want: []string{"input.yaml:2:2: error: binary file"},
-		code: 2,
-	}, {
-		name: "invalid UTF-8",
-		data: []byte("kind: \xff\xfe\xfd\n"),
-		want: []string{"input.yaml:1:7: error:"},
-		code: 2,
-	}, {
 		name: "deep nesting",
 		data: []byte("apiVersion: stable.example.com/v1\nkind: CronTab\nspec: " + strings.Repeat("[", 20000) + strings.Repeat("]", 20000)),
 		want: []string{"input.yaml:", "error:"},

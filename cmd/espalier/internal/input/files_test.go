@@ -78,56 +78,6 @@ func readAll(t *testing.T, dir string, flags Flags) (kinds, problems []string) {
 	return kinds, problems
 }
 
-// TestExclude skips files and directories in every form that patterns can have.
-func TestExclude(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	write(t, dir, map[string]string{
-		"top/a.yaml": "kind: A", "top/b.yaml": "kind: B", "top/gen/c.yaml": "kind: C", "top/x/gen/d.yaml": "kind: D", "top/x/y/gen.yaml": "kind: E",
-		"top/x/z/.yaml": "kind: F",
-	})
-	for pattern, want := range map[string]string{
-		"none":             "A B C D E F",
-		"b.yaml":           "A C D E F",
-		"*.yaml":           "",
-		"[bc].yaml":        "A D E F",
-		"gen":              "A B E F",
-		"gen/":             "A B E F",
-		"gen*":             "A B F",
-		"gen*/":            "A B E F",
-		"/gen":             "A B D E F",
-		"gen/*.yaml":       "A B D E F",
-		"gen/**":           "A B D E F",
-		"./gen/c.yaml":     "A B D E F",
-		"**/gen":           "A B E F",
-		"**/gen/*.yaml":    "A B E F",
-		"x/**/gen*":        "A B C F",
-		"x/**":             "A B C",
-		"**/y/**":          "A B C D F",
-		"**":               "",
-		"top/gen/c.yaml":   "A B C D E F",
-		"x/*/*.yaml":       "A B C",
-		"x/?/gen.yaml":     "A B C D F",
-		"*/gen/d.y[!x]*ml": "A B C E F",
-	} {
-		kinds, problems := readAll(t, dir, Flags{Paths: []string{"top"}, Recursive: true, Exclude: []string{pattern}})
-		if got := strings.Join(kinds, " "); got != want || len(problems) > 0 {
-			t.Errorf("%s: got %s %q, want %s", pattern, got, problems, want)
-		}
-	}
-	for pattern, want := range map[string]string{"gen": "A", "top/gen/*": "A", "top/**": "", "c.yaml": "A", "**/gen/": "A", "top": ""} {
-		kinds, _ := readAll(t, dir, Flags{Paths: []string{"top/a.yaml", "./top/gen/c.yaml"}, Exclude: []string{pattern}})
-		if got := strings.Join(kinds, " "); got != want {
-			t.Errorf("%s with files: got %s, want %s", pattern, got, want)
-		}
-	}
-	for _, pattern := range []string{"[", "a/[x", "", "a//b"} {
-		if err := Read(t.Context(), nil, Flags{Paths: []string{"top"}, Exclude: []string{pattern}, Git: in(t, dir)}, nil, nil); err == nil {
-			t.Errorf("%q is accepted", pattern)
-		}
-	}
-}
-
 // TestSpecialFiles makes sure that files that block or never end are problems, whether they
 // are named or found in a directory.
 func TestSpecialFiles(t *testing.T) {
@@ -253,43 +203,5 @@ func TestVanishing(t *testing.T) {
 	want := []string{"dir/b.yaml: cannot read: no such file or directory", "dir: cannot read: no such file or directory"}
 	if err != nil || !slices.Equal(problems, want) {
 		t.Errorf("got %q, %v", problems, err)
-	}
-}
-
-// TestKeep names files of all kinds, of which only manifests or CRDs are read.
-func TestKeep(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	write(t, dir, map[string]string{
-		"binary.yaml":    "\x7fELF\x00\x01",
-		"broken.yaml":    "a: [\n",
-		"brokenobj.yaml": "apiVersion: v1\nkind: [X\n",
-		"brokencrd.yaml": "apiVersion: v1\nkind: [CustomResourceDefinition\n",
-		"crd.yaml":       "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n",
-		"empty.yaml":     "",
-		"latin.yaml":     "a: \xe4\n",
-		"list.yaml":      "- apiVersion: v1\n  kind: X\n",
-		"object.yaml":    "apiVersion: v1\nkind: A\n---\nvalues: 1\n---\nkind: B\n---\nkind: C\nmetadata: {}\n---\napiVersion: v2\nname: chart\n---\nkind: [\n",
-		"template.yaml":  "{{ if x }}\napiVersion: v1\nkind: CustomResourceDefinition\n{{ end }}\n",
-	})
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var paths []string
-	for _, e := range entries {
-		paths = append(paths, e.Name())
-	}
-	for keep, want := range map[Filter]string{
-		Manifests:   "CustomResourceDefinition A C; brokencrd.yaml brokenobj.yaml",
-		Definitions: "CustomResourceDefinition; brokencrd.yaml",
-	} {
-		kinds, problems := readAll(t, dir, Flags{Paths: paths, Keep: keep})
-		for i := range problems {
-			problems[i], _, _ = strings.Cut(problems[i], ":")
-		}
-		if got := strings.Join(kinds, " ") + "; " + strings.Join(problems, " "); got != want {
-			t.Errorf("%d: got %s, want %s", keep, got, want)
-		}
 	}
 }

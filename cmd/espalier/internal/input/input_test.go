@@ -84,34 +84,6 @@ func TestPosition(t *testing.T) {
 	}
 }
 
-// TestDirectory reads files in order, and subdirectories only if recursive.
-func TestDirectory(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for _, name := range []string{"b.yaml", "a.YML", "c.json", "d.txt", "below/e.yaml", ".git/f.yaml"} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(`{"kind": "`+filepath.Base(name)+`"}`), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for recursive, want := range map[bool]string{false: "a.YML b.yaml c.json", true: "a.YML b.yaml e.yaml c.json"} {
-		var got []string
-		err := Read(context.Background(), nil, Flags{Paths: []string{dir}, Recursive: recursive}, func(it *Item) error {
-			got = append(got, it.Kind())
-			return nil
-		}, func(p Problem) { t.Error(p) })
-		if err != nil || strings.Join(got, " ") != want {
-			t.Errorf("recursive %v: got %v, %v", recursive, got, err)
-		}
-	}
-	if err := Read(context.Background(), nil, Flags{}, nil, nil); err == nil {
-		t.Error("no error without paths")
-	}
-}
-
 // TestParallel makes sure that small files, large files and problems stay in order.
 func TestParallel(t *testing.T) {
 	t.Parallel()
@@ -190,37 +162,5 @@ func TestParallelStops(t *testing.T) {
 	}, func(int) error { return nil }, func(Problem) {})
 	if n := worked.Load(); n == 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("worked on %d documents: %v", n, err)
-	}
-}
-
-// TestLinks follows links to directories, including loops, and reads each file once
-// regardless of its names.
-func TestLinks(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	write(t, dir, map[string]string{"real/a.yaml": "kind: K\n", "real/sub/b.yaml": "kind: K\n", "other/c.yaml": "kind: K\n"})
-	for from, to := range map[string]string{"link": "real", "real/loop": ".", "real/sub/up": "..", "real/other": "../other", "real/z.yaml": "a.yaml"} {
-		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
-			t.Skip(err)
-		}
-	}
-	for _, test := range []struct {
-		flags Flags
-		want  string
-	}{
-		{Flags{Paths: []string{"link"}}, "link/a.yaml"},
-		{Flags{Paths: []string{"link"}, Recursive: true}, "link/a.yaml link/other/c.yaml link/sub/b.yaml"},
-		{Flags{Paths: []string{"real", "./real", filepath.Join(dir, "real")}}, "real/a.yaml"},
-		{Flags{Paths: []string{"real/a.yaml", "real", "link/a.yaml"}}, "real/a.yaml"},
-	} {
-		test.flags.Git = in(t, dir)
-		var got []string
-		err := Read(t.Context(), nil, test.flags, func(it *Item) error {
-			got = append(got, it.File)
-			return nil
-		}, func(p Problem) { t.Errorf("%v: %v", test.flags, &p) })
-		if strings.Join(got, " ") != test.want || err != nil {
-			t.Errorf("%v: got %v, %v, want %s", test.flags, got, err, test.want)
-		}
 	}
 }
