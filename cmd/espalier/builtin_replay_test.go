@@ -37,6 +37,9 @@ import (
 // ESPALIER_REPLAY the files below that directory, for example the module cache, up to
 // ESPALIER_REPLAY_OBJECTS distinct objects.
 func TestBuiltinReplay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends thousands of objects")
+	}
 	t.Parallel()
 	most, err := strconv.Atoi(getenv("ESPALIER_REPLAY_OBJECTS", "5000"))
 	if err != nil {

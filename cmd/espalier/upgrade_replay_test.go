@@ -36,6 +36,9 @@ import (
 // old one, separated like PATH; others are skipped. Samples of all kinds are added. Without them, it
 // uses the examples.
 func TestUpgradeReplay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("replays an upgrade")
+	}
 	t.Parallel()
 	old, new := os.Getenv("ESPALIER_UPGRADE_OLD"), os.Getenv("ESPALIER_UPGRADE_NEW")
 	if old == "" || new == "" {

@@ -197,6 +197,9 @@ func TestClusterDies(t *testing.T) {
 
 // TestClusterEndless reads from a server whose answer does not end: it is not read into memory.
 func TestClusterEndless(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads 256 MiB")
+	}
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for part := []byte(strings.Repeat(" ", 1<<20)); ; {

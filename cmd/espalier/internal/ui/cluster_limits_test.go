@@ -56,6 +56,9 @@ func ask(c *Cluster, name, body string) string {
 
 // TestLargeObjects shows objects that are small, but whose lines or findings are not.
 func TestLargeObjects(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large objects take a while")
+	}
 	t.Parallel()
 	key := strings.Repeat("k", 300_000)
 	members := func(n int, value string) string {

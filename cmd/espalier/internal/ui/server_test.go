@@ -144,6 +144,9 @@ func TestPort80(t *testing.T) {
 }
 
 func TestLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends 40 MB")
+	}
 	t.Parallel()
 	b := logIn(t, start(t, nil))
 	if r, text := b.send("POST", "/api/check", `{"objects": "`+strings.Repeat("x", 40<<20)+`"}`, nil); r.StatusCode != 200 || !strings.Contains(text, "too-large") {
