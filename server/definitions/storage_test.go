@@ -234,6 +234,29 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
+// TestNoCompliance checks that a CRD that is being deleted, or whose condition is not known, gets none.
+func TestNoCompliance(t *testing.T) {
+	t.Parallel()
+	known := &api.CustomResourceDefinitionCondition{Type: api.Compliant, Status: api.ConditionTrue, Reason: "R"}
+	now := metav1.Now()
+	for name, test := range map[string]struct {
+		compliance Compliance
+		deleted    *metav1.Time
+		want       int
+	}{
+		"not checked": {nil, nil, 0}, "not known": {initial{}, nil, 0}, "known": {initial{known}, nil, 1}, "deleted": {initial{known}, &now, 0},
+	} {
+		d, err := crd.New(widgetsWith(func(c *api.CustomResourceDefinition) { c.DeletionTimestamp = test.deleted }), crd.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := (&Definitions{config: Config{Compliance: test.compliance}}).withCompliance(api.CustomResourceDefinitionStatus{}, d)
+		if len(got.Conditions) != test.want || test.want > 0 && (got.Conditions[0].Reason != "R" || got.Conditions[0].ObservedGeneration != 1) {
+			t.Errorf("%s: got %v", name, got.Conditions)
+		}
+	}
+}
+
 // waiting are other servers that reach a revision when the test says so.
 type waiting struct {
 	ready   chan struct{}
