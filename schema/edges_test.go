@@ -77,6 +77,7 @@ func TestTruncated(t *testing.T) {
 		"fewer": {list(schema.MaxViolations - 1), false}, "as many": {list(schema.MaxViolations), true}, "more": {list(schema.MaxViolations + 1), true},
 		"fewer with branches": {with(1, schema.MaxViolations-2), false}, "as many with branches": {with(1, schema.MaxViolations-1), true},
 		"in one branch": {with(1, 2*schema.MaxViolations), true}, "none": {nil, false},
+		"a long value": {schema.Violations{{Want: schema.Operand{Allowed: []any{strings.Repeat("v", 1000*schema.MaxViolations)}}}}, true},
 	} {
 		if got := tt.vs.Truncated(); got != tt.want {
 			t.Errorf("%s: got %v", name, got)

@@ -2,9 +2,12 @@ package schema
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 const embeddedEverywhere = `{"type":"object","properties":{
@@ -137,5 +140,32 @@ func TestValidateMetadata(t *testing.T) {
 		"m":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","properties":{"k":{"type":"string"}}}}}}`)
 	if !lists.holds(parsed(t, `{"pod":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}},"s":["a","b"],"m":[{"k":"a"},{"k":"b"}],"free":[1,{}]}`).(map[string]any)) {
 		t.Error("the shortcut does not accept a common object")
+	}
+}
+
+// TestMetadataErrorPath checks which value a field error about metadata is about.
+func TestMetadataErrorPath(t *testing.T) {
+	meta := parsed(t, `{"name":"n","namespace":"ns","labels":{"a.b/c":"x","[k]":"y"},"finalizers":["f","g"],"ownerReferences":[{"name":"o"},{"uid":"u"}]}`)
+	for text, want := range map[string]string{
+		"metadata": "metadata %v", "metadata.name": "metadata.name n", "metadata.namespace": "metadata.namespace ns", "metadata.uid": "metadata.uid <nil>",
+		"metadata.labels": "metadata.labels map[[k]:y a.b/c:x]", "metadata.labels[a.b/c]": "metadata.labels.a.b/c x", "metadata.labels[[k]]": "metadata.labels.[k] y", "metadata.labels[z]": "metadata.labels map[[k]:y a.b/c:x]",
+		"metadata.finalizers[1]": "metadata.finalizers[1] g", "metadata.ownerReferences[0].name": "metadata.ownerReferences[0].name o", "metadata.ownerReferences[1].uid": "metadata.ownerReferences[1].uid u", "metadata.ownerReferences[1].name": "metadata.ownerReferences[1].name <nil>",
+		// The path ends where neither metadata nor its type has the next step.
+		"metadata.finalizers[2]": "metadata.finalizers [f g]", "metadata.finalizers[-1]": "metadata.finalizers [f g]", "metadata.finalizers[x]": "metadata.finalizers [f g]", "metadata.finalizers[0": "metadata.finalizers [f g]", "metadata.finalizers]": "metadata %v", "metadata.finalizers[1]x": "metadata.finalizers [f g]",
+		"metadata.unknown": "metadata %v", "metadata.names": "metadata %v", "metadata.name.x": "metadata.name n", "metadata[name]": "metadata %v", "spec.name": "metadata %v",
+	} {
+		path, value := metadataErrorPath(nil, meta, &field.Error{Field: text})
+		if got := fmt.Sprintf("%s %v", path, value); got != strings.ReplaceAll(want, "%v", fmt.Sprint(meta)) {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+	path, value := metadataErrorPath(Path{{Key: "pods"}, {Index: 2, Kind: Index}}, meta, &field.Error{Field: "pods[2].metadata.name"})
+	if got := fmt.Sprintf("%s %v", path, value); got != "pods[2].metadata.name n" {
+		t.Errorf("got %s", got)
+	}
+	for _, odd := range []any{nil, "x", []any{"x"}} {
+		if path, value := metadataErrorPath(nil, odd, &field.Error{Field: "metadata.name"}); path.String() != "metadata.name" || value != nil {
+			t.Errorf("metadata %v: got %s, %v", odd, path, value)
+		}
 	}
 }

@@ -112,7 +112,12 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s %s: got %q", apiVersion, kind, vs.Messages())
 		}
 	}
+	embedded := compile(t, `{type: object, properties: {r: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}}`)
 	for _, s := range texts {
+		vs := embedded.Validate(t.Context(), schema.Object{"r": map[string]any{"apiVersion": "v1", "kind": s}}, nil)
+		if valid := len(validation.IsDNS1035Label(strings.ToLower(s))) == 0; len(vs) == 0 != valid {
+			t.Errorf("kind %q: got %q", s, vs.Messages())
+		}
 		for field, c := range map[string]struct {
 			value any
 			valid bool
@@ -130,9 +135,20 @@ func TestNames(t *testing.T) {
 			}
 		}
 		keyed := map[string]any{"name": "a", "namespace": "b", "labels": map[string]any{s: "v"}}
-		vs := p.Validate(t.Context(), schema.Object{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": keyed}, nil)
+		vs = p.Validate(t.Context(), schema.Object{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": keyed}, nil)
 		if valid := len(validation.IsQualifiedName(s)) == 0; len(vs) == 0 != valid {
 			t.Errorf("label with the key %q: got %q", s, vs.Messages())
+		}
+	}
+	// All annotations together have a limit.
+	for n, valid := range map[int]bool{64: true, 66: false} {
+		annotations := map[string]any{}
+		for i := range n {
+			annotations[fmt.Sprint("a", i)] = strings.Repeat("x", 4000)
+		}
+		vs := p.Validate(t.Context(), schema.Object{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a", "namespace": "b", "annotations": annotations}}, nil)
+		if len(vs) == 0 != valid {
+			t.Errorf("%d annotations: got %q", n, vs.Messages())
 		}
 	}
 }
@@ -142,6 +158,7 @@ func TestListLengths(t *testing.T) {
 	const text = `{type: object, properties: {
   set: {type: array, x-kubernetes-list-type: set, items: {x-kubernetes-preserve-unknown-fields: true}},
   unique: {type: array, uniqueItems: true, items: {x-kubernetes-preserve-unknown-fields: true}},
+  lists: {type: array, x-kubernetes-list-type: set, items: {type: array, x-kubernetes-list-type: atomic, items: {type: integer}}},
   map: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: string}}}},
   pairs: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [a, b], items: {type: object, properties: {a: {type: integer}, b: {type: boolean}}}},
   triples: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [a, b, c], items: {type: object, properties: {a: {type: integer}, b: {type: boolean}, c: {type: string}}}}}}`
@@ -153,6 +170,7 @@ func TestListLengths(t *testing.T) {
 		lists := map[string][]any{}
 		for i := range n {
 			lists["set"] = append(lists["set"], int64(i))
+			lists["lists"] = append(lists["lists"], []any{int64(i)})
 			lists["unique"] = append(lists["unique"], map[string]any{"a": []any{fmt.Sprint(i)}})
 			lists["map"] = append(lists["map"], map[string]any{"k": fmt.Sprint(i)})
 			pair := map[string]any{"a": int64(i / 2), "b": i%2 == 0, "c": "c"}
@@ -168,6 +186,23 @@ func TestListLengths(t *testing.T) {
 			if at := fmt.Sprintf("%s[%d]", name, n); len(vs) != 1 || name != "unique" && vs[0].Path.String() != at {
 				t.Errorf("%s of %d: got %q, want a duplicate at %s", name, n, vs.Messages(), at)
 			}
+		}
+	}
+	notObject := func(v schema.Violation) bool { return v.Kind == schema.NotAnObject }
+	if vs := p.Validate(t.Context(), schema.Object{"map": []any{map[string]any{"k": "a"}, "x"}}, nil); !slices.ContainsFunc(vs, notObject) {
+		t.Errorf("got %q", vs.Messages())
+	}
+}
+
+// TestUnknownKinds checks the texts of kinds that are not known.
+func TestUnknownKinds(t *testing.T) {
+	for got, want := range map[string]string{
+		schema.MetadataDropped.String(): "metadata dropped", (schema.MetadataDropped + 1).String(): "unknown",
+		schema.Builtin.String(): "built-in", (schema.Builtin + 1).String(): "unknown",
+		schema.UnionDiscriminator.String(): "UnionDiscriminator", (schema.UnionDiscriminator + 1).String(): "unknown",
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
