@@ -39,7 +39,7 @@ build: ## compile all packages of all modules
 	$(call each-module,go build ./...)
 
 # The modules that make test takes, with -short. The packages that take longest are first, so that they do not run alone at the end.
-# Of test/oracle it takes the recorded answers, which need no reference.
+# Of test/oracle it takes the recorded answers, which need no reference. Three packages at a time, because tests also wait.
 FAST  := ./ ./test/tools/ ./test/oracle/
 FIRST := ./server ./cmd/espalier ./server/custom ./espaliertest ./schema
 packages-in = $(if $(filter ./,$(1)),$(FIRST) ./...,$(if $(filter ./test/oracle/,$(1)),./answers,./...))
@@ -56,7 +56,7 @@ bin: ## build the program for tests in bin
 
 .PHONY: test
 test: bin ## test the behaviour of the product, in minutes
-	@rc=0; $(foreach m,$(FAST),echo "== $m"; (cd $m && $(IN_BIN) $(TEST) --packages "$(call packages-in,$m)" -- -short -timeout=15m) || rc=1;) exit $$rc
+	@rc=0; $(foreach m,$(FAST),echo "== $m"; (cd $m && $(IN_BIN) $(TEST) --packages "$(call packages-in,$m)" -- -short -p=3 -timeout=15m) || rc=1;) exit $$rc
 
 .PHONY: check
 check: ## test, then what it leaves out: slow tests, real etcd, the race detector, the other modules, vet
@@ -133,8 +133,9 @@ vet: ## gofmt, wordings, and the checks of go vet and staticcheck on every modul
 	  for m in $(MODULES); do echo "== $$m: lint ./..."; (cd "$$m" && "$$bin/lint" ./...) || rc=1; done; exit $$rc
 
 # The concurrent core. make race-server tests the whole server.
-RACE := ./internal/... ./store/... ./schema ./schema/rules/... ./crd ./crd/cel ./kinds ./analysis/lookup ./cmd/espalier/internal/... \
-  ./server/backend ./server/etcd/... ./server/fence ./server/fields ./server/follow ./server/publish ./server/rest ./server/tokens ./server/webhooks
+RACE := $(addprefix ./,internal/intern internal/lru internal/memnet internal/process store/... crd kinds policies \
+  cmd/espalier/internal/input cmd/espalier/internal/lsp cmd/espalier/internal/source cmd/espalier/internal/ui \
+  $(addprefix server/,backend compiling etcd/memory fairness faults fence fields follow publish rest tokens webhooks))
 
 .PHONY: race
 race: ## run the tests of the concurrent core with the race detector
