@@ -188,7 +188,7 @@ func root() (string, error) {
 // and readers alone need is left out.
 func sourceSum(root string) (string, error) {
 	hash := sha256.New()
-	fmt.Fprintln(hash, runtime.Version(), runtime.GOOS, runtime.GOARCH, os.Getenv("CGO_ENABLED"))
+	fmt.Fprintln(hash, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	skipped := []string{"testdata", "bin", "dist", "docs", "node_modules"}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
