@@ -35,11 +35,6 @@ var (
 	toV2 = runtimeschema.GroupVersion{Group: "example.com", Version: "v2"}
 )
 
-// defaulted is a defaulter that counts.
-type defaulted struct{ n int }
-
-func (d *defaulted) Default(runtime.Object) { d.n++ }
-
 // appliedKind is a Kind that checks configurations.
 type appliedKind struct {
 	*customKind

@@ -8,14 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/registry/generic"
 
 	"espalier.dev/server/keys"
 )
@@ -42,14 +38,6 @@ func value(t *testing.T, client *kubernetes.Client, key string) string {
 		return ""
 	}
 	return string(resp.KV.Value)
-}
-
-// kv returns a fence in a state, or nil.
-func kv(state string) *mvccpb.KeyValue {
-	if state == "" {
-		return nil
-	}
-	return &mvccpb.KeyValue{Key: []byte("fence"), Value: []byte(state)}
 }
 
 func isTerminating(err error) bool {
@@ -433,13 +421,6 @@ func TestDeletionRace(t *testing.T) {
 		}
 		revision = resp.Revision
 	}
-}
-
-// base are the options of all resources.
-type base struct{ err error }
-
-func (b base) GetRESTOptions(runtimeschema.GroupResource, runtime.Object) (generic.RESTOptions, error) {
-	return generic.RESTOptions{CountMetricPollPeriod: 1}, b.err
 }
 
 // failing is an etcd in which transactions fail.

@@ -25,9 +25,7 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"espalier.dev/crd"
@@ -366,16 +364,6 @@ func (nothing) Delete(context.Context, string, rest.ValidateObjectFunc, *metav1.
 
 func (nothing) DeleteCollection(context.Context, rest.ValidateObjectFunc, *metav1.DeleteOptions, *metainternalversion.ListOptions) (runtime.Object, error) {
 	return nil, errNothing
-}
-
-// shared are the options of all resources.
-type shared struct {
-	config storagebackend.ConfigForResource
-	err    error
-}
-
-func (s *shared) GetRESTOptions(runtimeschema.GroupResource, runtime.Object) (generic.RESTOptions, error) {
-	return generic.RESTOptions{StorageConfig: &s.config, ResourcePrefix: "shared"}, s.err
 }
 
 // replicas is a Scaler of ConfigMaps, whose number of replicas is in their labels.
