@@ -39,7 +39,7 @@ build: ## compile all packages of all modules
 	$(call each-module,go build ./...)
 
 # The modules that make test takes, with -short. The packages that take longest are first, so that they do not run alone at the end.
-# Of test/oracle it takes the recorded answers, which need no reference. Three packages at a time, because tests also wait.
+# Of test/oracle it takes the recorded answers, which need no reference.
 FAST  := ./ ./test/tools/ ./test/oracle/
 FIRST := ./server ./cmd/espalier ./server/custom ./espaliertest ./schema
 packages-in = $(if $(filter ./,$(1)),$(FIRST) ./...,$(if $(filter ./test/oracle/,$(1)),./answers,./...))
@@ -56,7 +56,11 @@ bin: ## build the program for tests in bin
 
 .PHONY: test
 test: bin ## test the behaviour of the product, in minutes
-	@rc=0; $(foreach m,$(FAST),echo "== $m"; (cd $m && $(IN_BIN) $(TEST) --packages "$(call packages-in,$m)" -- -short -p=3 -timeout=15m) || rc=1;) exit $$rc
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 $(FAST:%=fast@%)
+
+.PHONY: $(FAST:%=fast@%)
+$(FAST:%=fast@%): fast@%:
+	@echo "== $*"; cd '$*' && $(IN_BIN) $(TEST) --packages "$(call packages-in,$*)" -- -short -p=2 -timeout=15m
 
 .PHONY: check
 check: ## test, then what it leaves out: slow tests, real etcd, the race detector, the other modules, vet
