@@ -11,6 +11,7 @@ import (
 
 	"espalier.dev/cmd/espalier/internal/migrate"
 	"espalier.dev/schema"
+	"espalier.dev/server/servertest"
 )
 
 // storedJob returns a job as it is stored.
@@ -18,13 +19,15 @@ func storedJob(name, version, spec string) string {
 	return fmt.Sprintf(`{"apiVersion":"example.com/%s","kind":"Job","metadata":{"creationTimestamp":"2026-01-01T00:00:00Z","generation":1,"name":%q,"namespace":"default","uid":"uid-%s"},"spec":{%s}}`, version, name, name, spec) + "\n"
 }
 
-// openBackup opens a backup that is closed at the end of the test, at the latest.
+// openBackup opens a backup that is closed at the end of the test, at the latest. A process that another test starts has the
+// open files of this one, and so the lock of a closed backup, until it runs its program.
 func openBackup(t *testing.T, path string) *migrate.Backup {
 	t.Helper()
-	b, err := migrate.OpenBackup("", path, "https://example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	var b *migrate.Backup
+	servertest.Eventually(t, func() (err error) {
+		b, err = migrate.OpenBackup("", path, "https://example.com")
+		return err
+	})
 	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
