@@ -73,11 +73,7 @@ var found = func() map[Flavor]func() (string, error) {
 }()
 
 func find(f Flavor) (string, error) {
-	root, err := root()
-	if err != nil {
-		return "", err
-	}
-	sum, err := sourceSum(root)
+	root, sum, err := source()
 	if err != nil {
 		return "", err
 	}
@@ -125,11 +121,7 @@ func removeOld(cache, current string) {
 
 // Build builds a program into a directory, unless it has that of the same source, and returns its path.
 func Build(dir string, f Flavor) (string, error) {
-	root, err := root()
-	if err != nil {
-		return "", err
-	}
-	sum, err := sourceSum(root)
+	root, sum, err := source()
 	if err != nil {
 		return "", err
 	}
@@ -182,6 +174,15 @@ func root() (string, error) {
 			return "", fmt.Errorf("%s is not below the module espalier.dev", start)
 		}
 	}
+}
+
+// source returns the directory of the source and its hash.
+func source() (dir, sum string, err error) {
+	if dir, err = root(); err != nil {
+		return "", "", err
+	}
+	sum, err = sourceSum(dir)
+	return dir, sum, err
 }
 
 // sourceSum returns a hash of the files of a module from which programs are built, and of what builds them. What tests
